@@ -10,6 +10,7 @@ from _pytest.mark import ParameterSet
 
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import AgentProcess, container_status, wait_for
+from pykubelet.testing.patience import PATIENCE
 from tests.manifests import Apply, config_map, container, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
@@ -94,6 +95,11 @@ def test_invalid_edit_of_manifest_keeps_pod_running(
     agent.write("edited.json", pod("victim"))
     wait_for(lambda: not _problems(agent, "edited.json"), 5, lambda: str(_problems(agent, "edited.json")))
     assert _is_same(agent, before)
+
+
+def test_command_of_references_without_an_end_delays_no_other_pod(agent: AgentProcess, apply: Apply) -> None:
+    apply("open", pod("open", container(command=["sh", "-c", "sleep 3600", "$(" * 60_000])))
+    assert agent.slowest_answer("open") < 5 * PATIENCE
 
 
 def test_pod_in_two_files_runs_once(agent: AgentProcess, apply: Apply) -> None:

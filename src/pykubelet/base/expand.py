@@ -37,7 +37,8 @@ def expand(text: str, variables: Mapping[str, str], most: int = MOST_EXPANDED) -
             raise Invalid(f"the variables in {text[:_SHOWN]!r} make it longer than {most} characters")
         return value
 
-    return _TOKEN.sub(replace, text)
+    end = _end_of_last(text)
+    return _TOKEN.sub(replace, text[:end]) + text[end:].replace("$$", "$")
 
 
 def expand_all(texts: Iterable[str], variables: Mapping[str, str]) -> tuple[str, ...]:
@@ -52,4 +53,12 @@ def expand_all(texts: Iterable[str], variables: Mapping[str, str]) -> tuple[str,
 
 def references(text: str) -> tuple[str, ...]:
     """The names in `$(NAME)` references, in order; escaped references do not count."""
-    return tuple(match[1] for match in _TOKEN.finditer(text) if match[1] is not None)
+    return tuple(match[1] for match in _TOKEN.finditer(text, 0, _end_of_last(text)) if match[1] is not None)
+
+
+def _end_of_last(text: str) -> int:
+    """The end of the last reference that there can be.
+
+    Behind it the end of each ``$(`` would be looked for in vain, to the end of the text: in time that is quadratic.
+    """
+    return text.rfind(")") + 1

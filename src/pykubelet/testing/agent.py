@@ -190,6 +190,18 @@ class AgentProcess:
         pods = (from_builtins(item, Pod) for item in self.api.get("/api/v1/pods")["items"])
         return {pod.metadata.name.removesuffix(suffix): pod for pod in pods}
 
+    def slowest_answer(self, name: str) -> float:
+        """Ask for the pods until this one is running; return the seconds that the slowest answer took."""
+        longest, phase = 0.0, "Pending"
+        while phase == "Pending":
+            asked = time.monotonic()
+            found = self.pods().get(name)
+            longest = max(longest, time.monotonic() - asked)
+            phase = "Pending" if found is None else found.status.phase
+            time.sleep(_POLL_SECONDS)
+        assert phase == "Running"
+        return longest
+
     def pod(self, name: str) -> Pod:
         """One pod by its name in the manifest; AssertionError if the agent does not have it."""
         pods = self.pods()

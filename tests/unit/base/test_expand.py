@@ -1,5 +1,7 @@
 """`$(VAR)` expansion: table of the documented cases and properties over arbitrary text."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +44,22 @@ VARIABLES = {"A": "1", "B": "$(A)", "EMPTY": "", "dotted.name-x": "d"}
 )
 def test_expand_replaces_known_variables_only(text: str, expected: str) -> None:
     assert expand(text, VARIABLES) == expected
+
+
+@pytest.mark.parametrize(("before", "after"), [("", ""), ("$(A)", "1"), ("$$(A)", "$(A)")])
+def test_references_without_an_end_take_linear_time(before: str, after: str) -> None:
+    """With a search for the end of each it would be the better part of an hour, in which Python does nothing else."""
+    open_ones = "$(" * 500_000
+    assert expand(before + open_ones, VARIABLES) == after + open_ones
+    assert references(f"$(A){open_ones}") == ("A",)
+
+
+@given(st.text(alphabet="$()Ax", max_size=40))
+def test_expansion_is_that_of_a_single_search(text: str) -> None:
+    def value(match: re.Match[str]) -> str:
+        return "$" if match[1] is None else VARIABLES.get(match[1], match[0])
+
+    assert expand(text, VARIABLES) == re.sub(r"\$\$|\$\(([^)]*)\)", value, text)
 
 
 def test_expand_all_replaces_variables_of_each_word() -> None:

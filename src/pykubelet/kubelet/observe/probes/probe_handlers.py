@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from pykubelet.base.errors import LACKING, Invalid, PykubeletError, Transient
-from pykubelet.base.expand import expand_all
 from pykubelet.base.http.http_get import (
     HttpGet,
     HttpGetFailed,
@@ -66,8 +65,8 @@ class ProbeHandlers:
     async def _probe_once(self, target: ProbeTarget) -> ProbeObservation:
         probe = target.probe
         match probe.exec or probe.http_get or probe.tcp_socket or probe.grpc:
-            case ExecAction() as action:
-                return await self._exec(target, action)
+            case ExecAction():
+                return await self._exec(target)
             case HTTPGetAction() as action:
                 return await self._http_get(target, action)
             case TCPSocketAction() as action:
@@ -80,10 +79,10 @@ class ProbeHandlers:
             case unreachable:
                 assert_never(unreachable)
 
-    async def _exec(self, target: ProbeTarget, action: ExecAction) -> ProbeObservation:
-        seconds = timing(target.probe).timeout
-        variables = {each.name: each.value or "" for each in target.container.env}
-        command = expand_all(action.command, variables)
+    async def _exec(self, target: ProbeTarget) -> ProbeObservation:
+        seconds, command = timing(target.probe).timeout, target.command
+        if isinstance(command, str):
+            raise Invalid(command)
         try:
             async with asyncio.timeout(seconds + _EXEC_GRACE):
                 result = await self._exec_sync(target.container_id, command, seconds)

@@ -1,10 +1,13 @@
 """Targets and results of probes."""
 
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from msgspec import Struct
 
+from pykubelet.base.errors import Invalid
+from pykubelet.base.expand import expand_all
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import ContainerID, PodRef
 from pykubelet.kubelet.types.probes import ProbeType
@@ -18,7 +21,7 @@ class ProbeKey(NamedTuple):
     probe_type: ProbeType
 
 
-class ProbeTarget(Struct, frozen=True):
+class ProbeTarget(Struct, frozen=True, dict=True):
     """A probe of a running container."""
 
     ref: PodRef
@@ -36,6 +39,18 @@ class ProbeTarget(Struct, frozen=True):
     @property
     def key(self) -> ProbeKey:
         return ProbeKey(self.container_id, self.probe_type)
+
+    @cached_property
+    def command(self) -> tuple[str, ...] | str:
+        """The command of an exec probe with the container's variables; the error if it is too long.
+
+        Expanded once: it may have hundreds of thousands of references, and run every second.
+        """
+        words = self.probe.exec.command if self.probe.exec is not None else ()
+        try:
+            return expand_all(words, {each.name: each.value or "" for each in self.container.env})
+        except Invalid as error:
+            return str(error)
 
 
 class Timing(Struct, frozen=True):

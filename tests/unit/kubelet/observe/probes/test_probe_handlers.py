@@ -11,7 +11,14 @@ import pytest
 
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.observe.probes import ExecResult, ProbeHandlers, ProbeObservation, ProbeTarget, ProbeVerdict
+from pykubelet.kubelet.observe.probes import (
+    ExecResult,
+    ProbeHandlers,
+    ProbeObservation,
+    ProbeTarget,
+    ProbeVerdict,
+    probe_types,
+)
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.kubelet.types.probes import ProbeType
 from pykubelet.models.core_v1 import (
@@ -85,6 +92,18 @@ async def test_a_command_that_ends_with_0(handlers: ProbeHandlers, execs: Execs)
     probe = Probe(exec=ExecAction(command=("test", "-e", "$(DIR)/$(FROM)x$(NO)")), timeout_seconds=7)
     assert await handlers.probe(target(probe)) == OK
     assert execs.calls == [("id1", ("test", "-e", "/data/x$(NO)"), 7)]
+
+
+async def test_a_command_is_expanded_once(
+    handlers: ProbeHandlers, execs: Execs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have hundreds of thousands of references, and run every second."""
+    expanded: list[object] = []
+    monkeypatch.setattr(probe_types, "expand_all", lambda words, _: expanded.append(words) or tuple(words))
+    probed = target(Probe(exec=ExecAction(command=("true",))))
+    for _ in range(3):
+        assert await handlers.probe(probed) == ProbeObservation(ProbeVerdict.SUCCESS)
+    assert len(expanded) == 1 and len(execs.calls) == 3
 
 
 async def test_a_command_that_fails_says_why(handlers: ProbeHandlers, execs: Execs) -> None:
