@@ -50,6 +50,15 @@ def test_id_pool_too_small_for_the_pods_is_refused(pool: IdPool, max_pods: int, 
         pool.check(max_pods)
 
 
+@pytest.mark.parametrize("per_pod", [UNIT, 4 * UNIT])
+def test_range_with_the_id_that_is_none_is_not_given_to_a_pod(per_pod: int) -> None:
+    """The kernel refuses it: the pod of all that gets it would never start."""
+    pool, last = IdPool.default(per_pod), (1 << 32) - per_pod
+    assert not pool.owns(last) and pool.owns(last - per_pod)
+    assert pool.next_free(set(), last - 2 * per_pod) == last - per_pod
+    assert pool.next_free(set(), last - per_pod) == per_pod
+
+
 @given(st.sets(st.integers(0, 5)), st.none() | st.integers(0, 5))
 def test_the_next_free_range_is_free_and_whole(taken: set[int], last: int | None) -> None:
     pool = IdPool(7 * UNIT, 6 * UNIT)

@@ -13,6 +13,8 @@ from pykubelet.models import codec
 UNIT: Final = 65536
 """Ranges have this length or a multiple of it; images use ids below it."""
 _ALL_IDS: Final = 1 << 32
+_NO_ID: Final = _ALL_IDS - 1
+"""Means "no id" to system calls: the kernel maps no range that has it."""
 
 
 class IdPool(Struct, frozen=True):
@@ -26,7 +28,7 @@ class IdPool(Struct, frozen=True):
     @property
     def ranges(self) -> int:
         """Number of pods that the ids suffice for."""
-        return self.count // self.per_pod
+        return (min(self.first + self.count, _NO_ID) - self.first) // self.per_pod
 
     @classmethod
     def default(cls, per_pod: int = UNIT) -> "IdPool":
@@ -52,7 +54,8 @@ class IdPool(Struct, frozen=True):
 
     def owns(self, first: int) -> bool:
         """Whether ``first`` is the first id of a range of this pool."""
-        return self.first <= first < self.first + self.count and (first - self.first) % self.per_pod == 0
+        index, rest = divmod(first - self.first, self.per_pod)
+        return rest == 0 and 0 <= index < self.ranges
 
     def next_free(self, taken: Container[int], after: int | None = None) -> int:
         """Return the first id of the next free range after ``after``, cyclically. Raises Transient if all are taken.
