@@ -77,6 +77,18 @@ def test_downward_payload_has_a_file_for_each_item() -> None:
     }
 
 
+def test_field_that_many_files_have_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be all annotations, a quarter of a megabyte; the event loop does nothing else meanwhile."""
+    pod, written = make_pod({"containers": []}, labels={"a": "1"}), []
+    write = payload.field_value
+    monkeypatch.setattr(payload, "field_value", lambda *given: (written.append(given[1]), write(*given))[1])
+    fields = ("metadata.labels", "metadata.name")
+    items = files(*({"path": f"{n}-{field}", "fieldRef": {"fieldPath": field}} for n in range(9) for field in fields))
+    found = downward_payload(items, pod, None, DownwardContext())
+    assert len(found) == 18 and found["8-metadata.labels"].data == b'a="1"'
+    assert written == list(fields)
+
+
 def test_downward_api_names_all_that_is_wrong() -> None:
     items = files(
         {"path": "ip", "fieldRef": {"fieldPath": "status.podIP"}},

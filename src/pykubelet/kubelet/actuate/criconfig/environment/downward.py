@@ -14,7 +14,7 @@ from pykubelet.models import quantity
 from pykubelet.models.core_v1 import ObjectFieldSelector, Pod, ResourceFieldSelector
 from pykubelet.models.scalars import Quantity
 
-_SUBSCRIPT = re.compile(r"(?P<path>.+?)\['(?P<key>.*)'\]", re.DOTALL)
+_SUBSCRIPT = re.compile(r"(?P<path>[^\[]+)\['(?P<key>.*)'\]", re.DOTALL)
 _QUALIFIED = re.compile(r"(?:(?P<prefix>[^/]+)/)?(?P<name>[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)")
 _PREFIX = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _MAX_NAME, _MAX_PREFIX = 63, 253
@@ -167,13 +167,25 @@ def _default_limit(pod: Pod, name: str, context: DownwardContext) -> quantity.Am
 
 
 def _quoted(text: str) -> str:
-    return f'"{"".join(_ESCAPES.get(letter) or _shown(letter) for letter in text)}"'
+    return f'"{text.translate(_QUOTED)}"'
 
 
-def _shown(letter: str) -> str:
-    code = ord(letter)
+class _Quoted(dict[int, str]):
+    """How characters are written: those of ASCII are looked up, others computed, since there are so many."""
+
+    def __missing__(self, code: int) -> str:
+        return _shown(code)
+
+
+def _shown(code: int) -> str:
+    letter = chr(code)
+    if letter in _ESCAPES:
+        return _ESCAPES[letter]
     if letter.isprintable():
         return letter
     if code < 0x80:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_QUOTED = _Quoted({code: _shown(code) for code in range(0x80)})

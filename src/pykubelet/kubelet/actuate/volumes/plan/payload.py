@@ -4,6 +4,7 @@ Messages are those of the Go kubelet. The caller adds the volume's name to error
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from hashlib import blake2b
 from typing import Final
 
@@ -63,13 +64,14 @@ def downward_payload(
     files: dict[str, FileProjection] = {}
     problems: list[str] = []
     size = 0
+    # Any number of items may name all annotations, which take long to write.
+    field = cache(partial(_field, pod, context))
     for item in items:
         try:
-            text = _downward_text(item, pod, context)
+            data = field(item.field_ref.field_path) if item.field_ref else _resource(pod, context, item)
         except PykubeletError as error:
             problems.append(str(error))
             continue
-        data = encode(text)
         size += len(data)
         check_size(size)
         files[item.path] = FileProjection(data, _mode(item.mode, default_mode))
@@ -148,19 +150,20 @@ def _mode(own: int | None, default: int | None) -> int:
     return mode & _PERMISSIONS
 
 
-def _downward_text(item: DownwardAPIVolumeFile, pod: Pod, context: DownwardContext) -> str:
-    if item.field_ref is not None:
-        path = item.field_ref.field_path
-        if not path.startswith("metadata."):
-            raise Invalid(f"unsupported fieldPath: {path}")
-        return field_value(pod, path, context)
+def _field(pod: Pod, context: DownwardContext, path: str) -> bytes:
+    if not path.startswith("metadata."):
+        raise Invalid(f"unsupported fieldPath: {path}")
+    return encode(field_value(pod, path, context))
+
+
+def _resource(pod: Pod, context: DownwardContext, item: DownwardAPIVolumeFile) -> bytes:
     if item.resource_field_ref is None:
         raise Invalid(f"file {item.path}: fieldRef or resourceFieldRef is required")
     name = item.resource_field_ref.container_name
     found = find_container(pod, name)
     if found is None:
         raise NotFound(f"container {name} not found")
-    return resource_value(pod, found[1], item.resource_field_ref, context)
+    return encode(resource_value(pod, found[1], item.resource_field_ref, context))
 
 
 def _clean_path(path: str) -> str:
