@@ -4,15 +4,23 @@ import socket
 from contextlib import ExitStack
 from io import StringIO
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+from unittest.mock import Mock, create_autospec
 
 import pytest
 from msgspec.structs import replace
 
+from pykubelet.apiclient import ApiClient
+from pykubelet.apiclient.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.daemon.log_stream import stream_for
+from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.compose import kubelet_api
 from pykubelet.kubelet.config import ClusterSettings, KubeletConfiguration, Settings
+from pykubelet.kubelet.types.ids import ContainerID
+from pykubelet.models.authentication_v1 import TokenReview
+from pykubelet.models.authorization_v1 import SubjectAccessReview
+from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 def settings(*, cluster: bool = False, **fields: object) -> Settings:
@@ -33,6 +41,30 @@ def test_shown_configuration_is_effective_and_without_secrets() -> None:
         "anonymous": {"enabled": False},
     }
     assert "secret" not in str(shown)
+
+
+async def test_output_of_a_command_is_both_streams_and_running_pods_are_those_of_the_runtime() -> None:
+    cri: Any = create_autospec(CriClient, instance=True)
+    cri.exec_sync.return_value = pb.ExecSyncResponse(exit_code=2, stdout=b"out", stderr=b"err")
+    access = kubelet_api.RuntimeAccess(cri, Mock())
+    assert await access.run(ContainerID("c"), ["ls"]) == (2, b"outerr")
+    labels = {"io.kubernetes.pod.uid": "u", "io.kubernetes.pod.name": "web"}
+    cri.list_containers.return_value = [pb.Container(labels=labels)]
+    assert [pod.metadata.name for pod in await access.running_pods()] == ["web"]
+    (asked,) = cri.list_containers.call_args.args
+    assert asked.state.state == pb.CONTAINER_RUNNING
+
+
+async def test_reviews_are_created_at_the_api_server() -> None:
+    client: Any = create_autospec(ApiClient, instance=True)
+    reviews = kubelet_api.Reviews(client)
+    token, subject = TokenReview(), SubjectAccessReview()
+    assert await reviews.create_token_review(token) is client.create.return_value
+    assert await reviews.create_subject_access_review(subject) is client.create.return_value
+    assert [each.args for each in client.create.call_args_list] == [
+        (TOKEN_REVIEWS.all(), token),
+        (SUBJECT_ACCESS_REVIEWS.all(), subject),
+    ]
 
 
 def _pipe() -> tuple[IO[bytes], IO[bytes]]:

@@ -1,10 +1,15 @@
 """The node as the local API shows it: pods with their manifests' names and files, objects with their keys."""
 
 from pathlib import Path
+from typing import cast
+from unittest.mock import Mock
 
+import pytest
+
+from pykubelet.base.errors import Permanent
 from pykubelet.kubelet.actuate.node import NodeFacts as ActuatorNode
 from pykubelet.kubelet.actuate.node import NodeOptions
-from pykubelet.kubelet.compose.node.node_view import NodeViewDeps, NodeViewer
+from pykubelet.kubelet.compose.node.node_view import ManifestChanges, NodeViewDeps, NodeViewer
 from pykubelet.kubelet.config import KubeletConfiguration, Settings
 from pykubelet.kubelet.desired.admission import NodeProperties
 from pykubelet.kubelet.desired.manifest import parse
@@ -12,7 +17,15 @@ from pykubelet.kubelet.desired.objects import LocalObjects
 from pykubelet.kubelet.desired.sources import ManifestStates
 from pykubelet.kubelet.desired.sources.plan.effective_manifests import accept, assemble
 from pykubelet.kubelet.types.ids import PodRef
-from pykubelet.kubelet.types.reports.node_view import HostPortView, NodeView, ObjectView, PodView
+from pykubelet.kubelet.types.reports.node_view import (
+    ApplyRequest,
+    ApplyView,
+    DocumentView,
+    HostPortView,
+    NodeView,
+    ObjectView,
+    PodView,
+)
 from pykubelet.kubelet.types.resources.podresources import amounts
 from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.kubelet.types.updates import Source
@@ -86,3 +99,27 @@ def test_view_has_pods_and_objects_with_their_files() -> None:
         ),
         PodView(namespace="default", name="api", requests={"cpu": "1500m"}),
     )
+
+
+async def test_applied_objects_are_checked_against_the_node_and_placed_in_its_directory(tmp_path: Path) -> None:
+    viewer = Mock(view=lambda: _view(LocalObjects(), ManifestStates(_Events())))
+    changes = ManifestChanges(
+        path=str(tmp_path), node_name="N1", manifests=ManifestStates(_Events()), viewer=cast(NodeViewer, viewer)
+    )
+
+    async def apply(text: bytes, *, dry_run: bool = False) -> ApplyView:
+        document = DocumentView(origin="web.yaml", text=text.decode())
+        return await changes.apply(ApplyRequest(documents=(document,), dry_run=dry_run))
+
+    small = _TEXT.replace(b", memory: 1Mi", b"")
+    assert (await apply(_TEXT)).errors == 1, "the node has no memory"
+    assert (await apply(small, dry_run=True)).changes
+    assert not list(tmp_path.iterdir())
+    assert (await apply(small)).changes
+    assert "name: web" in "".join(path.read_text() for path in tmp_path.glob("*.yaml"))
+
+
+async def test_agent_that_reads_no_directory_places_no_objects() -> None:
+    changes = ManifestChanges(path="", node_name="N1", manifests=ManifestStates(_Events()), viewer=Mock())
+    with pytest.raises(Permanent):
+        await changes.apply(ApplyRequest(documents=()))
