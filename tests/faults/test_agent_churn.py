@@ -262,23 +262,28 @@ def test_a_clean_stop_leaves_everything_running(agent: AgentProcess, daemon: Pri
     wait_for(churn.settled, 20, lambda: _unsettled(agent, churn))
     churn.look()
     assert agent.stop() == 0
-    time.sleep(0.5)
     agent.start()
     wait_for(churn.settled, 20, lambda: _unsettled(agent, churn))
     verdict = _final_verdict(agent, daemon, churn)
     assert not verdict, str(verdict)
 
 
-def test_changes_while_the_agent_is_down_are_reconciled(agent: AgentProcess, tmp_path: Path) -> None:
+async def _has_exited(daemon: PrivateRuntime, identity: str) -> bool:
+    async with CriClient.connect(daemon.endpoint) as client:
+        return any(row.id == identity and row.state == pb.CONTAINER_EXITED for row in await client.list_containers())
+
+
+def test_changes_while_the_agent_is_down_are_reconciled(agent: AgentProcess, daemon: PrivateRuntime) -> None:
     """While the agent is down, one manifest is removed, one is added, and one container exits."""
     agent.write("stays.json", pod("stays"))
     agent.write("goes.json", pod("goes"))
     agent.write("ends.json", pod("ends", container(command=["sleep", "2"]), restartPolicy="Never"))
-    stays, goes, _ = agent.wait_running("stays", "goes", "ends")
+    stays, goes, ends = agent.wait_running("stays", "goes", "ends")
     agent.kill()
     (agent.manifests / "goes.json").unlink()
     agent.write("comes.json", pod("comes"))
-    time.sleep(2)
+    identity = container_status(ends).container_id.rpartition("/")[2]
+    wait_for(lambda: asyncio.run(_has_exited(daemon, identity)), 20, lambda: "the container runs on")
     agent.start()
     agent.wait_running("stays", "comes")
     ended = agent.wait_pod("ends", lambda p: p.status.phase == "Succeeded")

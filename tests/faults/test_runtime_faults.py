@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,7 @@ def test_pods_are_reconciled_after_runtime_outage(
     assert any(event.reason == "ContainerRuntimeNotReady" for event in _node_events(agent))
     assert kept in agent.pods(), "the agent is not responding while the runtime is away"
     assert not is_ready(agent.pod(new))
+    # The length of the outage is the scenario: calls are refused or hang for this time, whatever has been told of it.
     time.sleep(max(0.0, start + _OUTAGE_SECONDS - time.monotonic()))
     if how is signal.SIGSTOP:
         os.kill(pid, signal.SIGCONT)
@@ -97,6 +99,13 @@ def _subjects(agent: AgentProcess) -> list[str]:
     return [problem["subject"] for problem in agent.api.get("/pykubelet/v1/problems")["items"]]
 
 
+def _tells_of_runtime(agent: AgentProcess) -> bool:
+    """Whether the agent, which may just have been started, serves and reports that the runtime is away."""
+    with suppress(Transient):
+        return "container runtime" in _subjects(agent)
+    return False
+
+
 def _is_healthy(agent: AgentProcess) -> bool:
     try:
         return bool(agent.api.get("/pykubelet/v1/healthz")["healthy"])
@@ -112,7 +121,7 @@ def test_agent_started_before_its_runtime_waits_for_it(
     agent.kill()
     daemon.signal(signal.SIGTERM)
     agent.start(wait=False)
-    time.sleep(2)
+    wait_for(lambda: _tells_of_runtime(agent), 30, agent.log_tail)
     apply("late", pod("late"))
     daemon.start()
     agent.wait_ready()

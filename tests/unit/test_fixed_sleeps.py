@@ -5,10 +5,9 @@ from pathlib import Path
 
 _TESTS = Path(__file__).resolve().parents[1]
 _ALLOWED = {
-    "faults/test_agent_churn.py": "polls for the verdict up to a limit; how long the agent is away is the scenario",
+    "faults/test_agent_churn.py": "polls for the verdict up to a limit, and returns it",
     "faults/test_criserver_ends.py": "polls up to a limit; the moment at which the client goes is the test",
     "faults/test_criserver_model.py": "polls for agreement up to a limit, and tells what disagrees",
-    "faults/test_runtime_faults.py": "how long the agent is without its runtime is the scenario",
     "faults/test_streams_broken.py": "polls for closed descriptors up to a limit, and tells how many are open",
     "fuzz/criserver.py": "the time is simulated",
     "unit/criserver/storage/test_usage.py": "it is the work of the thread under test",
