@@ -6,6 +6,7 @@ processes. Every step takes a random time.
 """
 
 import asyncio
+import json
 import shutil
 import signal
 from collections.abc import Callable, Coroutine, Mapping
@@ -70,6 +71,8 @@ class Machine:
         """Number of starts of each container's program."""
         self.first: dict[str, Process] = {}
         """The first process of each container."""
+        self.cgroups: dict[str, str] = {}
+        """The cgroup of each container that the OCI runtime has made, as the bundle names it."""
         self.rootfs: set[str] = set()
         self.namespaces: set[SandboxID] = set()
         self.attached: set[SandboxID] = set()
@@ -134,6 +137,7 @@ class Machine:
         shutil.rmtree(self.run, ignore_errors=True)
         self.run.mkdir()
         self.namespaces.clear()
+        self.cgroups.clear()
         self.boots += 1
 
     # /proc
@@ -222,10 +226,11 @@ class SimulatedConmon(Conmon):
 
         assert isinstance(launch.runtime, OciRuntime), "no shims are simulated"
         state = launch.runtime.root / launch.container
-        steps = (
+        steps: tuple[Callable[[], object], ...] = (
             lambda: (launch.bundle / "conmon.pid").write_text(str(monitor.pid)),
             (launch.log or launch.bundle / "no-log").touch,
             lambda: state.mkdir(parents=True),
+            lambda: self._make_cgroup(launch),
             (state / "exec.fifo").touch,
             (state / "state.json").touch,
         )
@@ -245,6 +250,10 @@ class SimulatedConmon(Conmon):
             answer(Permanent(f"failed to create container {launch.container}: {error}"))
         finally:
             answer(Transient(f"container {launch.container}: conmon died before it created the container"))
+
+    def _make_cgroup(self, launch: Launch) -> None:
+        spec = json.loads((launch.bundle / "config.json").read_bytes())
+        self._machine.cgroups[launch.container] = spec["linux"]["cgroupsPath"]
 
     def _begin(self, launch: Launch, monitor: Process) -> Process:
         first = self._machine.spawn(("program", launch.container), monitor.pid)
@@ -299,6 +308,8 @@ class SimulatedRuntime(OciRuntime):
             assert not (emptied and first.alive), "its cgroup was to be removed with it"
             first.end(137)
         shutil.rmtree(self.root / container, ignore_errors=True)
+        if not emptied:  # otherwise the server removes only the state, without the program
+            self._machine.cgroups.pop(container, None)
         await self._machine.step()
 
     async def update(self, container: ContainerID, resources: Mapping[str, object]) -> None:
@@ -330,6 +341,8 @@ class SimulatedCgroups:
         """Nothing is ever frozen."""
 
     def delete(self, path: str) -> None:
+        for container in [each for each, cgroup in self._machine.cgroups.items() if cgroup == path]:
+            del self._machine.cgroups[container]
         first = self._machine.first.get(Path(path).name)
         if first is not None:
             first.end(137)

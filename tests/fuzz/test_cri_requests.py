@@ -1,6 +1,7 @@
 """Arbitrary requests, valid and invalid, to every call of the runtime server.
 
-Each succeeds or is refused with an intended status code; the server keeps running and serves valid requests.
+Each succeeds or is refused with an intended status code; the server keeps running and serves valid requests. Afterwards
+its lists agree with the machine: the OCI runtime, cgroups, mounts and networks.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from google.protobuf.message import Message
 from grpc import StatusCode
 from hypothesis import given, settings
@@ -22,6 +24,7 @@ from pykubelet.criserver.server.errors import status_of
 from pykubelet.criserver.server.groups.images import ImageCalls
 from pykubelet.criserver.server.request_text import check_text
 from pykubelet.pb import runtime_v1_pb2 as pb
+from tests.fuzz.agreement import check_lists
 from tests.fuzz.criserver import Stage, staged
 from tests.fuzz.machine import IMAGE
 from tests.fuzz.nonsense import Nonsense
@@ -122,14 +125,44 @@ async def _ask(stage: Stage, directory: Path) -> None:
             work = _answer(stage, name, given_.request(name))
             await stage.call(lambda work=work: work)  # type: ignore[misc]  # bound at once
         await stage.settled()
+        await check_lists(stage)
         assert stage.life.main is not None and not stage.life.main.done(), "the server has ended"
         sensible = _pod()
         sensible.config.metadata.uid = "afterwards"
         assert await _answer(stage, "RunPodSandbox", sensible) is not None
         for name in ("Version", "Status", "ListPodSandbox", "ListContainers", "ListContainerStats"):
             assert await _answer(stage, name, stage.requests[name]()) is not None
+        await check_lists(stage)
     finally:
         await stage.end(killed=True)
+
+
+@pytest.mark.parametrize("what", ["cgroups", "namespaces", "rootfs", "attached", "state"])
+def test_check_of_the_lists_finds_what_is_left_of_a_removed_pod(what: str) -> None:
+    loop = SimulatedLoop(random.Random(0))
+
+    async def leave() -> None:
+        await stage.start()
+        try:
+            await check_lists(stage)
+            match getattr(stage.machine, what, None):
+                case dict() as found:
+                    found["f" * 64] = "/pykubelet/" + "f" * 64
+                case set() as found:
+                    found.add("f" * 64)
+                case _:
+                    (stage.settings.runtime_root("runc") / ("f" * 64)).mkdir()
+            with pytest.raises(AssertionError):
+                await check_lists(stage)
+        finally:
+            await stage.end(killed=True)
+
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        staged(loop, Path(directory)) as stage,
+        asyncio.Runner(loop_factory=lambda: loop) as runner,
+    ):
+        runner.run(leave())
 
 
 @settings(max_examples=_EXAMPLES)

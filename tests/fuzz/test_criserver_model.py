@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from pykubelet.base.errors import PykubeletError
 from pykubelet.criserver.types import ContainerPhase, ContainerRecord, SandboxPhase, SandboxRecord
 from pykubelet.pb import runtime_v1_pb2 as pb
+from tests.fuzz.agreement import check_nothing_remains
 from tests.fuzz.criserver import Stage, staged
 from tests.fuzz.machine import IMAGE
 from tests.fuzz.simulation import SimulatedLoop
@@ -304,7 +305,7 @@ async def _check(client: Client) -> None:
             f"{key} is {each.record.phase}, its program {'runs' if lives else 'does not run'}"
         )
         assert not lives or each.record.phase in (ContainerPhase.RUNNING, ContainerPhase.CREATED)
-    _check_nothing_remains(stage, set(known), set(held))
+    check_nothing_remains(stage, known, held)
     for sandbox in client.sandboxes.values():
         _check_sandbox(client, sandbox, boxes)
     for container in client.containers.values():
@@ -317,17 +318,6 @@ def _whole(rows: Mapping[str, _Record], going: Collection[str] = ()) -> dict[str
 
 def _sandbox(record: SandboxRecord | ContainerRecord) -> str:
     return record.sandbox_id if isinstance(record, ContainerRecord) else ""
-
-
-def _check_nothing_remains(stage: Stage, sandboxes: set[str], containers: set[str]) -> None:
-    machine, settings = stage.machine, stage.settings
-    assert {path.name for path in settings.bundles.iterdir()} <= containers
-    assert {path.name for path in settings.exits.iterdir()} <= containers
-    assert {path.name for path in settings.runtime_root("runc").iterdir()} <= containers
-    assert machine.rootfs <= containers
-    assert {word for each in machine.living() for word in each.arguments if len(word) == 64} <= containers
-    directories = {path.name for path in settings.sandboxes.iterdir()} if settings.sandboxes.exists() else set()
-    assert directories | machine.namespaces <= sandboxes
 
 
 def _check_sandbox(client: Client, sandbox: Sandbox, boxes: dict[str, pb.PodSandbox]) -> None:
@@ -373,5 +363,5 @@ async def _clear(client: Client) -> None:
     await stage.settled()
     assert await client.listed() == ({}, {})
     assert await stage.rows() == ({}, {})
-    _check_nothing_remains(stage, set(), set())
+    check_nothing_remains(stage, (), ())
     assert stage.machine.attached == set()
