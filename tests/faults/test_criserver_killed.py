@@ -61,7 +61,9 @@ def test_server_killed_at_each_step_of_a_life_loses_no_container(
     assert died >= 0.8 * len(chosen) - 1, "the steps are counted wrongly"
 
 
-def test_each_step_of_a_life_without_a_start(stage: Stage, kills: int, luck: random.Random) -> None:
+def test_container_never_started_is_removed_after_a_kill_at_each_step(
+    stage: Stage, kills: int, luck: random.Random
+) -> None:
     """A pre-created container that is never started is removed with its processes, and its program never runs."""
 
     def life(pod: Pod) -> Act:
@@ -89,7 +91,9 @@ def test_each_step_of_a_life_without_a_start(stage: Stage, kills: int, luck: ran
 
 
 @pytest.mark.parametrize("name", ["pull", "import", "remove", "pull-signed-artifact"])
-def test_each_step_of_an_image_s(stage: Stage, name: str, kills: int, luck: random.Random, tmp_path: Path) -> None:
+def test_image_call_killed_at_each_step_leaves_a_usable_store(
+    stage: Stage, name: str, kills: int, luck: random.Random, tmp_path: Path
+) -> None:
     """PullImage with its unpacking, the import of an archive, RemoveImage; PullImage of a signed artifact."""
     files = {f"directory-{number}/file": bytes([number]) * 10_000 for number in range(3)}
     archive = tmp_path / "image.tar"

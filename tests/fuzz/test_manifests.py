@@ -151,7 +151,7 @@ def test_parse_any_bytes_gives_sound_objects_or_problems(data: bytes) -> None:
 
 
 @given(objects())
-def test_parse_json_and_yaml_of_an_object_agree(value: dict[str, Any]) -> None:
+def test_json_and_yaml_of_an_object_are_parsed_alike(value: dict[str, Any]) -> None:
     """A lone surrogate has the same effect in JSON and YAML, or YAML cannot represent it."""
     given_json = parse(as_json(value), "/m/f")
     assert given_json.objects or given_json.problems

@@ -159,7 +159,7 @@ def test_apply_of_bad_input_changes_nothing(agent: AgentProcess, text: str, word
     assert _files(agent) == {}
 
 
-def test_apply_of_a_missing_file_and_without_a_file(agent: AgentProcess, tmp_path: Path) -> None:
+def test_apply_of_a_missing_file_or_without_a_file_is_refused(agent: AgentProcess, tmp_path: Path) -> None:
     missing = _run(agent, "apply", "-f", str(tmp_path / "none.yaml"))
     assert (missing.returncode, "none.yaml: the file does not exist" in missing.stderr) == (1, True)
     assert _run(agent, "apply").returncode == 2
@@ -246,7 +246,7 @@ def test_delete_waits_until_the_pod_is_gone(agent: AgentProcess) -> None:
     assert _files(agent) == {}
 
 
-def test_delete_by_file_and_by_label(agent: AgentProcess, tmp_path: Path) -> None:
+def test_delete_by_file_or_label_removes_the_selected_objects(agent: AgentProcess, tmp_path: Path) -> None:
     given = _manifest(tmp_path / "given.yaml", config_map("c", {"k": "v"}), pod("one"))
     labelled = pod("two", metadata={"labels": {"app": "web"}})
     _ok(agent, "apply", "-f", given, "-f", _manifest(tmp_path / "two.yaml", labelled), "--wait")
@@ -257,7 +257,7 @@ def test_delete_by_file_and_by_label(agent: AgentProcess, tmp_path: Path) -> Non
     assert agent.pods() == {}
 
 
-def test_delete_without_waiting_and_with_a_time_limit(agent: AgentProcess) -> None:
+def test_delete_without_waiting_returns_and_with_a_time_limit_times_out(agent: AgentProcess) -> None:
     agent.write("slow.json", pod("slow", container(command=stubborn()), terminationGracePeriodSeconds=8))
     agent.wait_running("slow")
     assert _ok(agent, "delete", "slow", "--wait=false") == 'pod "slow" deleted\n'

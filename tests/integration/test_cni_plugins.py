@@ -214,7 +214,7 @@ def _queues() -> str:
     return subprocess.run(["tc", "qdisc", "show"], capture_output=True, text=True, check=True).stdout
 
 
-async def test_bridge_portmap_bandwidth_firewall_and_tuning_in_one_chain(runtime: Runtime, networks: Networks) -> None:
+async def test_chain_of_five_cni_plugins_configures_the_pod(runtime: Runtime, networks: Networks) -> None:
     rates = {"kubernetes.io/ingress-bandwidth": "9M", "kubernetes.io/egress-bandwidth": "17M"}
     ports = [pb.PortMapping(protocol=pb.TCP, container_port=80, host_port=39517, host_ip="127.0.0.1")]
     sandbox, container, address = await _pod(runtime, networks, "chain", annotations=rates, port_mappings=ports)

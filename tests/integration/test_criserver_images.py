@@ -33,7 +33,7 @@ def _run(daemon: PrivateRuntime, *arguments: str) -> str:
     return done.stdout
 
 
-def test_image_pull_export_import_and_removal_on_terminal(
+def test_image_commands_on_a_terminal_show_progress_and_results(
     daemon: PrivateRuntime, registry: Registry, tmp_path: Path
 ) -> None:
     """Pull with progress bars, list, export, remove, import under the same name, remove."""

@@ -49,7 +49,7 @@ def decisions(view: Any, topic: str) -> list[tuple[str, str]]:
     return [(each["action"], each["reason"]) for each in view["decisions"] if each["topic"] == topic]
 
 
-def test_crash_looping_pod(agent: AgentProcess, apply: Apply) -> None:
+def test_explain_of_a_crash_looping_pod_shows_back_off_and_decisions(agent: AgentProcess, apply: Apply) -> None:
     apply("crashing", pod("crashing", container(command=sh("exit 7"))))
     agent.wait_pod("crashing", lambda pod: waiting_reason(pod) == "CrashLoopBackOff")
     wait = wait_waits(agent, "crashing", "backOff")

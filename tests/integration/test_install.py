@@ -40,7 +40,7 @@ def _run(*command: str, timeout: float = 240) -> "subprocess.CompletedProcess[st
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_wheel_in_an_empty_environment(tmp_path: Path) -> None:
+def test_wheel_in_an_empty_environment_installs_and_runs(tmp_path: Path) -> None:
     built = _run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(_ROOT))
     assert built.returncode == 0, built.stdout + built.stderr
     (wheel,) = tmp_path.glob("*.whl")

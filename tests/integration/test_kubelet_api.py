@@ -140,7 +140,7 @@ def test_run_gives_the_output(client: Client) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["v4.channel.k8s.io", "v5.channel.k8s.io"])
-async def test_exec_over_websocket(client: Client, protocol: str) -> None:
+async def test_exec_over_websocket_carries_streams_and_exit_code(client: Client, protocol: str) -> None:
     command = "&".join(f"command={word}" for word in ("sh", "-c", "cat;echo+err>%262;exit+3"))
     url = f"https://127.0.0.1:{client.agent.node_port}/exec/default/{POD}/main?input=1&output=1&error=1&{command}"
     received: dict[int, bytes] = {}

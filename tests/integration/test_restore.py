@@ -263,7 +263,7 @@ async def test_checkpoint_image_is_restored_after_a_restart_of_the_server(
     assert f"{container}/rootfs" in mounted and f"{container}-checkpoint" not in mounted
 
 
-def test_pod_of_an_agent_with_a_checkpoint_image(
+def test_pod_with_a_checkpoint_image_is_restored_by_the_agent(
     isolation: Isolation, server: PrivateCriServer, real: bool, tmp_path: Path
 ) -> None:
     """Its pod is one of a manifest; the image is the checkpoint's, and the agent does nothing special."""

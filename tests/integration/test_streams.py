@@ -145,7 +145,7 @@ def test_attach_to_a_terminal_follows_its_size(agent: AgentProcess) -> None:
         os.close(descriptor)
 
 
-def test_attach_without_input(agent: AgentProcess) -> None:
+def test_attach_to_a_container_without_stdin_is_refused(agent: AgentProcess) -> None:
     refused = agent.cli("attach", "-i", "talk", "-c", "dumb")
     assert refused.returncode == 2
     assert "stdin: true" in refused.stderr

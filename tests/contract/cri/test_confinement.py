@@ -115,7 +115,9 @@ def _privileged_pod(config: pb.PodSandboxConfig) -> None:
         ("echo $$; hostname; test -d /dev/shm && test -c /dev/null && echo fine", None, "1\npod\nfine"),
     ],
 )
-async def test_what_a_container_sees(runtime: Runtime, command: str, change: Change | None, expected: str) -> None:
+async def test_confinement_of_the_configuration_shows_in_the_container(
+    runtime: Runtime, command: str, change: Change | None, expected: str
+) -> None:
     assert await said(runtime, command, change) == expected
 
 
@@ -218,7 +220,7 @@ async def test_sysctls_of_the_request_are_set_in_the_pod(runtime: Runtime) -> No
     assert await said(runtime, command, pod_change=_sysctl) == "0\n1"
 
 
-async def test_the_node_s_network(runtime: Runtime) -> None:
+async def test_container_in_the_node_s_network_has_its_namespace(runtime: Runtime) -> None:
     def change(config: pb.ContainerConfig) -> None:
         _security(config).namespace_options.network = pb.NODE
 

@@ -28,7 +28,7 @@ from tests.contract.cri.rig import (
 
 
 @pytest.mark.steady_clock  # its times are compared with the test's clock
-async def test_a_container_from_creation_to_removal(runtime: Runtime) -> None:
+async def test_container_life_cycle_shows_in_state_and_times(runtime: Runtime) -> None:
     client = runtime.client
     container = await runtime.create(await runtime.sandbox(), STUBBORN)
     created = await runtime.status(container)
@@ -94,7 +94,9 @@ async def test_streamed_lists_equal_unary_lists(runtime: Runtime, endpoint: str)
 
 
 @pytest.mark.parametrize(("program", "code", "reason"), [(FAILING, 3, "Error"), (SUCCEEDING, 0, "Completed")])
-async def test_exit_code_and_reason(runtime: Runtime, program: Program, code: int, reason: str) -> None:
+async def test_exit_code_and_reason_of_an_ended_container_are_reported(
+    runtime: Runtime, program: Program, code: int, reason: str
+) -> None:
     status = await runtime.ended(await runtime.start(program))
     assert (status.exit_code, status.reason) == (code, reason)
     # containerd records the start at the end of the call, which may be after the exit of a short program.

@@ -43,7 +43,7 @@ async def test_a_pod_s_new_limits(runtime: Runtime) -> None:
         assert not await runtime.is_ours()
 
 
-async def test_checkpoint_of_a_running_container(runtime: Runtime, tmp_path: Path) -> None:
+async def test_checkpoint_of_a_running_container_is_complete_or_unsupported(runtime: Runtime, tmp_path: Path) -> None:
     """Unsupported without CRIU, as with Debian 12; with it, the archive is complete and the container runs on."""
     container = await runtime.start(STUBBORN)
     archive = tmp_path / "c.tar"
@@ -83,7 +83,9 @@ async def test_user_namespace_maps_ids_if_the_runtime_announces_it(runtime: Runt
 
 
 @pytest.mark.parametrize("shared_pid", [False, True])
-async def test_user_namespace_with_the_network_of_the_node(runtime: Runtime, shared_pid: bool) -> None:
+async def test_user_namespace_with_the_network_of_the_node_runs_if_announced(
+    runtime: Runtime, shared_pid: bool
+) -> None:
     """As a kubelet with the gate UserNamespacesHostNetworkSupport requests it; only if the runtime announces it."""
     if not (await runtime.client.status()).features.user_namespaces_host_network:
         assert (

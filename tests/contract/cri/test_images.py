@@ -97,7 +97,7 @@ async def test_real_labels_are_in_the_verbose_status(client: CriClient, registry
     assert labels == {"org.example/purpose": "to be read", "empty": ""}
 
 
-async def test_real_a_pull_by_digest(client: CriClient, registry: Registry) -> None:
+async def test_real_pull_by_digest_names_the_image_by_digest_only(client: CriClient, registry: Registry) -> None:
     registry.add("team/app")
     by_digest = f"{registry.host}/team/app@{registry.digest('team/app', '1')}"
     await client.pull_image(spec(by_digest))
@@ -197,7 +197,7 @@ async def test_real_pull_of_missing_image_is_not_found(client: CriClient, regist
     assert await client.image_status(spec(missing)) is None
 
 
-async def test_real_pull_from_unavailable_registry(client: CriClient) -> None:
+async def test_real_pull_from_unavailable_registry_fails_with_the_reference(client: CriClient) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         reference = f"127.0.0.1:{unused.getsockname()[1]}/app:1"

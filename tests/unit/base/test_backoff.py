@@ -59,7 +59,7 @@ def test_keys_are_independent() -> None:
         (699.0, 702.0, True),
     ],
 )
-def test_crash_loop_window(since: float, now: float, expected: bool) -> None:
+def test_crash_loop_window_counts_from_the_end_of_the_run(since: float, now: float, expected: bool) -> None:
     backoff = Backoff(10, 300, reset_after=600)
     backoff.next("c", now=100.0)
     assert (backoff.remaining("c", now, since) > 0) is expected

@@ -74,7 +74,7 @@ async def test_token_is_an_identity_token(program: Path) -> None:
     assert "refresh" not in repr(found)
 
 
-async def test_helper_without_a_login_for_the_registry(program: Path) -> None:
+async def test_helper_without_a_login_for_the_registry_returns_no_credentials(program: Path) -> None:
     write(program, "echo credentials not found in native keychain; exit 1")
     assert await ask_helper(Helper("test", "r.io")) is None
 

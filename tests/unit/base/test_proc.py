@@ -32,7 +32,7 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-async def test_input_output_and_environment() -> None:
+async def test_program_gets_input_environment_and_directory_and_returns_its_output() -> None:
     done = await proc.run([SH, "-c", 'cat; echo "$X" >&2; pwd'], input=b"in\n", timeout=10, env={"X": "y"}, cwd="/")
     assert done == proc.Completed(0, b"in\n/\n", b"y\n")
 
@@ -197,7 +197,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("rounds", range(12))
-async def test_cancellation_at_any_moment(rounds: int) -> None:
+async def test_cancellation_at_any_moment_leaks_no_descriptors(rounds: int) -> None:
     before = descriptors()
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         task = group.create_task(proc.run(["/bin/sleep", "300"], timeout=300, input=b"x"))

@@ -88,7 +88,7 @@ def test_completion_scripts_name_the_program(shell: str) -> None:
     assert "_PYKUBELET_COMPLETE" in result.output
 
 
-def test_version_without_an_agent(tmp_path: Path) -> None:
+def test_version_without_an_agent_says_not_running(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["--socket", str(tmp_path / "s"), "version"])
     assert result.exit_code == 0
     assert "not running" in result.output

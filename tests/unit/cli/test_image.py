@@ -71,7 +71,7 @@ def archive(tmp_path: Path) -> Path:
 
 
 @pytest.mark.root
-async def test_import_list_inspect_remove(commands: Commands, archive: Path) -> None:
+async def test_imported_image_is_listed_inspected_and_removed(commands: Commands, archive: Path) -> None:
     assert await commands.good("import", str(archive)) == f"{NAME} {commands.only().id[7:19]}\n"
     lines = (await commands.good("ls")).splitlines()
     assert lines[0].split() == ["IMAGE", "ID", "SIZE"] and lines[1].split()[:2] == [NAME, commands.only().id[7:19]]

@@ -81,7 +81,7 @@ def test_stream_commands_have_help() -> None:
         assert CliRunner().invoke(cli, [name, "--help"]).exit_code == 0
 
 
-def test_completion_without_an_agent(tmp_path: Path) -> None:
+def test_completion_without_an_agent_offers_nothing(tmp_path: Path) -> None:
     words = f"pykubelet --socket {tmp_path}/none attach x"
     environment = {"_PYKUBELET_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "4"}
     done = CliRunner(env=environment).invoke(cli, [], prog_name="pykubelet")
@@ -174,12 +174,12 @@ async def test_port_forward_rejected_by_the_agent(tmp_path: Path) -> None:
             await forward(Forwarding(path, "/x", "localhost", [(0, 80)]), print)
 
 
-async def test_port_forward_without_an_agent(tmp_path: Path) -> None:
+async def test_port_forward_without_an_agent_fails(tmp_path: Path) -> None:
     with pytest.raises(Transient, match="no agent responds"):
         await forward(Forwarding(tmp_path / "none", "/x", "localhost", [(0, 80)]), print)
 
 
-async def test_port_forward_from_a_local_port_in_use(tmp_path: Path) -> None:
+async def test_port_forward_from_a_local_port_in_use_is_refused(tmp_path: Path) -> None:
     agent = Agent()
     taken = await asyncio.start_server(agent.serve, "127.0.0.1", 0)
     port = taken.sockets[0].getsockname()[1]

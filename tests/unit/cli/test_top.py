@@ -71,7 +71,7 @@ def test_top_sorts_by_usage() -> None:
     assert [row[1] for row in run("po", "--sort-by", "cpu")[1:]] == ["web-n1", "db-n1"]
 
 
-def test_top_of_a_namespace_or_name() -> None:
+def test_top_shows_only_the_namespace_or_name_requested() -> None:
     assert [row[1] for row in run("pods", "web")[1:]] == ["web-n1"]
     assert [row[1] for row in run("pods", "-n", "data")[1:]] == ["db-n1"]
 

@@ -154,7 +154,7 @@ def test_pressure_that_the_kernel_does_not_measure(driver: CgroupDriver, files: 
     assert driver.stats("/pod").cpu_pressure is None
 
 
-def test_what_is_not_there(driver: CgroupDriver) -> None:
+def test_missing_cgroup_is_empty_or_not_found(driver: CgroupDriver) -> None:
     assert driver.children("/nothing") == frozenset()
     assert driver.procs("/nothing") == frozenset()
     with pytest.raises(NotFound):

@@ -91,7 +91,7 @@ def test_no_thread_is_left(place: Path) -> None:
     assert threading.active_count() == before
 
 
-def test_what_is_a_namespace(tmp_path: Path) -> None:
+def test_files_of_namespaces_only_are_recognized(tmp_path: Path) -> None:
     left = tmp_path / "net"
     left.touch()
     assert is_namespace("/proc/self/ns/uts")

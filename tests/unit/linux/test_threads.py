@@ -8,7 +8,7 @@ from pykubelet.base.errors import Conflict, Transient
 from pykubelet.linux.threads import in_own_thread
 
 
-def test_result_and_error_of_a_call_reach_the_caller() -> None:
+def test_result_or_error_of_a_call_in_a_thread_is_passed_to_the_caller() -> None:
     assert in_own_thread("test", threading.current_thread).name == "test"
 
     def fail() -> None:

@@ -78,7 +78,7 @@ def test_null_is_absent_wherever_it_stands() -> None:
         b'{"a":' * 100_000,
     ],
 )
-def test_what_does_not_fit_is_invalid(text: bytes) -> None:
+def test_text_that_is_no_valid_pod_is_invalid(text: bytes) -> None:
     with pytest.raises(Invalid, match="not a valid Pod"):
         codec.decode(text, core.Pod)
 

@@ -90,7 +90,7 @@ def test_numbers_are_quantities_too() -> None:
         float("inf"),
     ],
 )
-def test_what_is_no_quantity(text: str | float) -> None:
+def test_malformed_quantity_is_invalid(text: str | float) -> None:
     with pytest.raises(Invalid, match="is not a quantity: write a number"):
         quantity.parse(text)
 

@@ -56,7 +56,7 @@ def test_leaked_files_and_descriptors_are_reported(tmp_path: Path) -> None:
     assert not diff(snapshot(scope), snapshot(scope))
 
 
-def test_what_is_lost_is_told_but_is_no_leak(tmp_path: Path) -> None:
+def test_lost_file_is_reported_but_is_no_leak(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     scope = Scope(directories=(str(tmp_path),))
     before = snapshot(scope)

@@ -30,7 +30,7 @@ def test_text_that_is_not_shown_is_an_error_that_shows_the_output() -> None:
         terminal.expect("else")
 
 
-def test_resize_and_interrupt_reach_the_program() -> None:
+def test_resize_and_interrupt_are_passed_to_the_program() -> None:
     script = "trap 'stty size' WINCH; trap 'echo interrupted; exit 3' INT; echo ready; while :; do sleep 0.05; done"
     with Terminal(["sh", "-c", script]) as terminal:
         terminal.expect("ready")

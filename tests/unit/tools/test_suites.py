@@ -84,7 +84,7 @@ def test_two_run_at_once_and_what_measures_time_alone(tmp_path: Path) -> None:
     assert max(itertools.accumulate(1 if step == "+" else -1 for step in order)) == 2
 
 
-def test_who_has_neighbours_may_wait_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patience_of_a_suite_grows_with_the_lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYKUBELET_TEST_PATIENCE", raising=False)
     text = "import os; print('patience', os.environ['PYKUBELET_TEST_PATIENCE'])"
     for lanes in (1, 2, 3):
@@ -99,7 +99,7 @@ def test_a_failure_stops_no_other(tmp_path: Path) -> None:
     assert {name: outcome.status for name, outcome in outcomes.items()} == {"bad": 3, "beside": 0, "late": 0}
 
 
-def test_what_is_told_at_the_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_and_output_report_the_outcome_of_each_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     suites = (suite_of(tmp_path, "good", PASSES + SKIPS), suite_of(tmp_path, "bad", FAILS), Suite("late", script("")))
     outcomes = played(tmp_path, *suites, lanes=1)
     shown = capsys.readouterr().out

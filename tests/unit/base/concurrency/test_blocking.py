@@ -38,7 +38,7 @@ def _hangs(owner: str) -> bool:
     return any(each.owner == owner for each in blocking.hung())
 
 
-async def test_result_and_error_reach_the_caller() -> None:
+async def test_result_or_error_of_a_blocking_call_is_passed_to_the_caller() -> None:
     assert await blocking.call("pod/a", divmod, 7, 2) == (3, 1)
     with pytest.raises(ZeroDivisionError):
         await blocking.call("pod/a", divmod, 7, 0)

@@ -27,7 +27,7 @@ def test_ignored_here_only(name: str, how: str, ended_by_signal: bool) -> None:
     assert subprocess.run(command, check=False).returncode == (256 - number if ended_by_signal else 7)
 
 
-def test_what_is_not_ignored_stays_as_it_was() -> None:
+def test_signal_that_is_not_ignored_keeps_its_default_action() -> None:
     program = (
         "import signal; from pykubelet.base.daemon.foreground import ignore_here_only;"
         "signal.signal(signal.SIGHUP, signal.SIG_DFL);"

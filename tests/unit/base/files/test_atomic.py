@@ -58,7 +58,7 @@ def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
         write_atomic(tmp_path / "no" / "file", b"data")
 
 
-def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+def test_temporary_files_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
     for name in (".state.json.0123456789ab.tmp", "state.json", ".hidden", ".other.tmp", "x.0123456789ab.tmp"):
         (tmp_path / name).touch()
     remove_temporary_files(tmp_path)

@@ -87,7 +87,7 @@ def test_depth_is_bounded(root: Path) -> None:
         safe_path.mkdir_in_root(root, "d/" * (safe_path.MAX_DEPTH + 1))
 
 
-def test_nofollow_on_the_last_component(root: Path) -> None:
+def test_nofollow_opens_or_refuses_the_link_in_the_last_component(root: Path) -> None:
     fd = safe_path.open_in_root(root, "rel", os.O_PATH | os.O_NOFOLLOW)
     try:
         assert stat.S_ISLNK(os.fstat(fd).st_mode)

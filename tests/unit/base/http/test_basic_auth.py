@@ -9,7 +9,7 @@ from pykubelet.base.http import basic_auth
 
 
 @pytest.mark.parametrize(("username", "password"), [("me", "secret"), ("", ""), ("me", "a:b"), ("Jörg", "päß")])
-def test_what_is_encoded_is_decoded(username: str, password: str) -> None:
+def test_encoded_credentials_are_decoded_unchanged(username: str, password: str) -> None:
     assert basic_auth.decode(basic_auth.encode(username, password)) == (username, password)
 
 

@@ -49,7 +49,7 @@ async def test_other_sockets_need_no_asking() -> None:
             assert mine.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 0
 
 
-async def test_who_is_gone_stays_while_something_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hung_up_client_keeps_its_session_while_output_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pykubelet.base.http.hangup.STUCK", 0.001)
     left = iter(range(5))
     taken: list[int] = []
@@ -63,7 +63,7 @@ async def test_who_is_gone_stays_while_something_is_taken(monkeypatch: pytest.Mo
     assert taken == [0, 1, 2, 3, 4, 4]
 
 
-async def test_who_is_there_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connected_client_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pykubelet.base.http.hangup.STUCK", 0.001)
     answers = iter([False] * 5)
     async with asyncio.timeout(10):

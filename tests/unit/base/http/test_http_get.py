@@ -105,7 +105,7 @@ async def test_get_without_listener_fails(getter: HttpGetter) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"SSH-2.0-OpenSSH_9.2 secret\r\n", b"HTTP/1.1 abc secret\r\n\r\n"])
-async def test_what_is_not_http_is_no_answer_and_is_not_quoted(getter: HttpGetter, data: bytes) -> None:
+async def test_answer_that_is_not_http_fails_and_is_not_quoted(getter: HttpGetter, data: bytes) -> None:
     async with http_server(lambda _: data) as server:
         with pytest.raises(HttpGetFailed) as caught:
             await getter.get(local(server.port), 5)

@@ -71,7 +71,7 @@ async def test_refused_upgrade_returns_status_and_text(data: bytes, status: int,
         b"x" * 200_000,
     ],
 )
-async def test_what_is_no_answer(data: bytes) -> None:
+async def test_malformed_answer_to_an_upgrade_is_a_transient_error(data: bytes) -> None:
     with pytest.raises(Transient, match="request to upgrade"):
         await _ask(data)
 

@@ -91,7 +91,7 @@ def _word(text: bytes) -> bytes:
         (struct.pack(">II", 0x80030002, 9) + struct.pack(">I", 1) + b"zlib?", "malformed"),
     ],
 )
-def test_what_is_hostile_is_refused(data: bytes, why: str) -> None:
+def test_hostile_frame_is_refused_with_its_reason(data: bytes, why: str) -> None:
     with pytest.raises(ProtocolError, match=why):
         Decoder().feed(data)
 
@@ -122,7 +122,7 @@ def test_more_data_than_fits_in_a_frame() -> None:
         Encoder().encode(Data(1, bytes(1 << 24)))
 
 
-def test_a_frame_of_another_implementation() -> None:
+def test_frame_of_the_go_implementation_is_decoded() -> None:
     """SYN_STREAM as Go's spdystream writes it."""
     recorded = bytes.fromhex(
         "80030001000000290000000100000000000078f9e3c6a7c26260606004a7b392a2d4c45c6851c29a0a0a6800000000ffff"

@@ -20,7 +20,7 @@ from pykubelet.cli.plan.event_subject import container_named, container_of
         ("spec.containers{web}x", ""),
     ],
 )
-def test_container_of_a_field_path(path: str | None, container: str) -> None:
+def test_container_name_is_parsed_from_a_field_path(path: str | None, container: str) -> None:
     assert container_named(path) == container
 
 

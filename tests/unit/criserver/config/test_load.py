@@ -84,7 +84,7 @@ def test_both_kinds_of_file(tmp_path: Path, name: str, text: str) -> None:
         ("cni: {timeout: soon}", r"cni\.timeout"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_field_is_named_in_the_error(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
     with pytest.raises(Invalid, match=message):
         load_settings(tmp_path / "c.yaml")
@@ -142,7 +142,7 @@ def test_cgroup_path_has_the_form_of_the_cgroup_manager(parent: str, systemd: bo
         ("", ""),
     ],
 )
-def test_where_the_kernel_has_it(name: str, path: str) -> None:
+def test_kernel_cgroup_follows_the_systemd_name(name: str, path: str) -> None:
     assert kernel_cgroup(name) == path
 
 

@@ -25,7 +25,7 @@ from pykubelet.testing.wait import until
 from tests.unit.criserver.container.rig import SANDBOX, rig_in
 
 
-async def test_container_life_cycle(tmp_path: Path) -> None:
+async def test_container_life_cycle_is_recorded_and_announced(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig, aclosing(rig.scope.events.subscribe()) as events:
         first = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0)

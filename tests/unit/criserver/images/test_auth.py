@@ -55,7 +55,7 @@ def test_any_header_is_read_without_an_error(header: str) -> None:
         ("http://127.0.0.1:5000", False, "http://127.0.0.1:5001/t", True),
     ],
 )
-def test_who_is_told_credentials(base: str, proven: bool, realm: str, told: bool) -> None:
+def test_credentials_are_sent_to_trusted_token_servers_only(base: str, proven: bool, realm: str, told: bool) -> None:
     endpoint = Endpoint(base, base.partition("//")[2], tls=Tls(skip_verify=not proven))
     (request,) = token_requests(Challenge("bearer", {"realm": realm}), ALICE, endpoint, "a/b")
     assert bool(request.authorization) is told
@@ -94,7 +94,7 @@ def test_realms_that_are_not_asked(realm: str) -> None:
         token_requests(Challenge("bearer", {"realm": realm}), ALICE, HUB, "a/b")
 
 
-def test_what_proves_a_server() -> None:
+def test_server_is_proven_by_checked_tls_or_its_configuration() -> None:
     unchecked = HostConfig(
         tls=Tls(skip_verify=True), mirrors=("https://m.example", "http://m.example", "https://odd.example")
     )

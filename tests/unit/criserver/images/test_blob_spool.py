@@ -60,7 +60,7 @@ async def test_next_piece_arrives_while_one_is_written(sink: _Sink) -> None:
     assert sink.offset == 2 * MIB + 3
 
 
-async def test_what_follows_a_failed_write_is_dropped(sink: _Sink) -> None:
+async def test_data_after_a_failed_write_is_dropped(sink: _Sink) -> None:
     spool = BlobSpool(sink, "blob")
     await spool.add(_PIECE)
     sink.error = BadBlob("longer than announced")

@@ -41,7 +41,7 @@ async def pull(world: World, reference: str, auth: AuthConfig | None = None) -> 
     return image
 
 
-async def test_plain_http_on_loopback(tmp_path: Path, archive: Path) -> None:
+async def test_registry_on_loopback_is_read_over_plain_http(tmp_path: Path, archive: Path) -> None:
     with registry(tmp_path / "r") as server:
         digest = server.push(archive, "team/app", "1")
         image = await pull(World(tmp_path / "w"), f"{server.host}/team/app:1")
@@ -136,7 +136,7 @@ async def test_registry_with_tokens_refuses_wrong_credentials(tmp_path: Path, ar
                 await pull(World(tmp_path / "2"), reference, wrong)
 
 
-async def test_a_mirror_of_another_registry(tmp_path: Path, archive: Path) -> None:
+async def test_image_of_a_mirror_keeps_the_name_of_its_registry(tmp_path: Path, archive: Path) -> None:
     with registry(tmp_path / "r", password=True) as server:
         server.push(archive, "library/app", "1")
         dead = "http://127.0.0.1:1"

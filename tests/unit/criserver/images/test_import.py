@@ -254,7 +254,7 @@ async def test_a_tag_moves_to_the_newer_image(tmp_path: Path, archive: Path) -> 
 
 
 @pytest.mark.parametrize("content", [b"", b"no tar at all" * 100, bytes(10240)], ids=["empty", "text", "zeros"])
-async def test_what_is_no_archive_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+async def test_import_of_an_invalid_archive_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
     stores = open_stores(tmp_path / "root")
     path = tmp_path / "bad.tar"
     path.write_bytes(content)

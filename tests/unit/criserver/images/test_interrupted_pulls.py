@@ -46,7 +46,7 @@ def _partial(world: World) -> set[str]:
     return {path.name.partition(".")[0].replace("-", ":", 1) for path in (world.content.root / "ingest").iterdir()}
 
 
-async def test_what_interrupted_pulls_have_fetched_is_removed_when_the_disk_is_short(
+async def test_data_of_interrupted_pulls_is_removed_when_the_disk_is_short(
     registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A registry that breaks off each pull, of another image each time, must not fill the disk."""
@@ -73,9 +73,7 @@ async def test_interrupted_pulls_leave_a_part_of_the_disk_free(
     assert bool(_partial(world)) is kept
 
 
-async def test_what_an_interrupted_pull_has_fetched_is_removed_after_an_hour(
-    registry: FakeRegistry, tmp_path: Path
-) -> None:
+async def test_data_of_an_interrupted_pull_is_removed_after_an_hour(registry: FakeRegistry, tmp_path: Path) -> None:
     world = World(tmp_path)
     with running(world):
         await _interrupt(world, registry, "a:1", 0)

@@ -23,7 +23,7 @@ from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
 from tests.unit.criserver.images.world import DIFFS, LAYERS, NoUnpacking, World, check
 
 
-async def test_what_a_cut_pull_has_fetched_is_not_fetched_again(registry: FakeRegistry, tmp_path: Path) -> None:
+async def test_data_of_an_interrupted_pull_is_not_fetched_again(registry: FakeRegistry, tmp_path: Path) -> None:
     registry.add_image("app:1", LAYERS[:2], DIFFS[:2])
     registry.delay = {DIFFS[1]: 0.3}
     missing = registry.blobs.pop(DIFFS[1])
@@ -149,7 +149,7 @@ async def test_pull_that_fails_for_another_reason_leaves_nothing(registry: FakeR
     assert world.content.digests() == set() and list((world.content.root / "ingest").iterdir()) == []
 
 
-async def test_when_one_of_two_pulls_is_cancelled_the_other_goes_on(registry: FakeRegistry, tmp_path: Path) -> None:
+async def test_second_pull_continues_after_the_first_is_cancelled(registry: FakeRegistry, tmp_path: Path) -> None:
     registry.add_image("app:1", LAYERS, DIFFS)
     registry.pause = asyncio.Event()
     world = World(tmp_path)

@@ -41,7 +41,7 @@ NO_REFERENCES = (
 
 
 @pytest.mark.parametrize("text", [text for some in NO_REFERENCES for text in some])
-def test_what_is_no_reference(text: str) -> None:
+def test_malformed_image_reference_is_invalid(text: str) -> None:
     with pytest.raises(Invalid, match="image reference"):
         parse(text)
 

@@ -127,7 +127,7 @@ async def test_time_until_which_a_registry_asks_to_wait(
     assert world.clock.slept == [waited]
 
 
-async def test_what_is_not_there_says_so(registry: FakeRegistry, tmp_path: Path) -> None:
+async def test_pull_of_a_missing_image_or_registry_says_so(registry: FakeRegistry, tmp_path: Path) -> None:
     world = World(tmp_path)
     with pytest.raises(NotFound, match=r"nothing:1.*MANIFEST_UNKNOWN"):
         await world.images.pull(f"{registry.host}/nothing:1")
@@ -431,7 +431,7 @@ def test_a_redirect_never_leaves_tls(location: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["basic", "bearer"])
-async def test_who_is_redirected_to_is_not_told_credentials_for_the_asking(
+async def test_redirect_target_that_asks_for_credentials_gets_none(
     registry: FakeRegistry, other: FakeRegistry, tmp_path: Path, scheme: str
 ) -> None:
     """It even has the registry's own host name (CVE-2020-15157)."""

@@ -120,7 +120,7 @@ async def test_volumes_show_the_pod_s_ids_and_outlive_the_mount(namespaces: Pinn
     assert file.read_text() == "one"
 
 
-async def test_what_is_mounted_in_a_volume_stays_when_its_mapped_mount_is_dropped(
+async def test_mounts_in_a_volume_stay_when_its_mapped_mount_is_dropped(
     namespaces: PinnedNamespaces, tmp_path: Path
 ) -> None:
     volume = tmp_path / "volume"

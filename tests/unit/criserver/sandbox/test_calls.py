@@ -17,7 +17,7 @@ from tests.unit.criserver.sandbox.rig import Rig, config, rig_in
 from tests.unit.criserver.spec.given import HOST
 
 
-async def test_sandbox_life_cycle(tmp_path: Path) -> None:
+async def test_sandbox_life_cycle_is_recorded_with_its_files_and_network(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         identity = await rig.sandboxes.runner.run(config(), "")
         sandbox = rig.sandboxes.table.get(identity[:10])

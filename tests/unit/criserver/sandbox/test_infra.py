@@ -191,7 +191,7 @@ async def test_pause_image_provides_the_program(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-async def test_pause_image_in_a_user_namespace(tmp_path: Path) -> None:
+async def test_pause_image_in_a_user_namespace_is_mapped_to_it(tmp_path: Path) -> None:
     config = pb.PodSandboxConfig()
     options = config.linux.security_context.namespace_options
     for mapping in (options.userns_options.uids, options.userns_options.gids):

@@ -40,7 +40,9 @@ def test_namespaces_are_joined_and_made() -> None:
 @pytest.mark.parametrize(
     ("pid", "expected"), [("/proc/7/ns/pid", [{"type": "pid", "path": "/proc/7/ns/pid"}]), (None, [])]
 )
-def test_pid_namespace_of_another_or_of_the_node(pid: str | None, expected: list[dict[str, str]]) -> None:
+def test_pid_namespace_is_joined_by_path_or_omitted_for_the_node(
+    pid: str | None, expected: list[dict[str, str]]
+) -> None:
     found = cast(list[dict[str, str]], _linux(build_container(replace(given(), pid_namespace=pid)))["namespaces"])
     assert [each for each in found if each["type"] == "pid"] == expected
 

@@ -25,7 +25,7 @@ def _options(mode: "pb.NamespaceMode.ValueType" = pb.POD) -> pb.NamespaceOption:
     return pb.NamespaceOption(userns_options=user)
 
 
-def test_id_map_of_a_pod() -> None:
+def test_id_map_is_set_for_pods_with_a_user_namespace_only() -> None:
     assert id_map(_options()) == IDS
     assert id_map(_options(pb.NODE)) is None
     assert id_map(pb.NamespaceOption()) is None

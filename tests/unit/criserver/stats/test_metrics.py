@@ -91,7 +91,7 @@ def test_metric_is_a_gauge_or_a_counter_by_its_name() -> None:
     assert kinds["container_cpu_usage_seconds_total"] == pb.COUNTER
 
 
-def test_what_the_machine_does_not_tell_is_left_out() -> None:
+def test_metrics_of_unknown_values_are_omitted() -> None:
     bare = ContainerFacts(1, 1, CgroupStats(), CgroupCounters(), ProcessUse(), pb.LinuxContainerResources())
     names = {metric.name for metric in container_metrics(OWN, bare)}
     assert "container_processes" in names

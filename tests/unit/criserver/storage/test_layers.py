@@ -122,13 +122,13 @@ REFUSED = (
 
 
 @pytest.mark.parametrize("name", [*REFUSED, "link loop", "long name", "long path", "whiteout device", "huge device"])
-async def test_what_no_tool_makes_is_refused(world: World, name: str) -> None:
+async def test_layer_with_hostile_entries_is_refused(world: World, name: str) -> None:
     with pytest.raises(Invalid, match="layer sha256:"):
         await world.unpack(HOSTILE[name](world.outside))
 
 
 @pytest.mark.parametrize("name", ["chain of links", "deep behind links", "NUL in an attribute", "long attribute"])
-async def test_what_would_break_the_worker_is_refused(world: World, name: str) -> None:
+async def test_layer_beyond_the_limits_of_the_worker_is_refused(world: World, name: str) -> None:
     """Not told as a failure of the machine, after which the pull would be tried again for ever."""
     with pytest.raises(Invalid, match="layer sha256:"):
         await world.unpack(BREAKING[name]())

@@ -108,7 +108,7 @@ async def test_of_what_comes_twice_the_last_counts(tmp_path: Path) -> None:
     assert (root / "kept").stat().st_mode & 0o7777 == 0o711 and (root / "kept/in").exists()
 
 
-async def test_what_layers_take_is_counted_when_they_are_made(tmp_path: Path) -> None:
+async def test_disk_usage_of_layers_is_counted_at_unpack(tmp_path: Path) -> None:
     world = World(tmp_path)
     await world.unpack([directory("d"), entry("d/a", data=bytes(1)), entry("d/b", data=bytes(5000)), link("l", "d")])
     names = 4 * 2 * (1 + 16)

@@ -90,7 +90,7 @@ async def test_directory_has_its_own_time_whatever_is_put_into_it(world: World) 
     assert times == {"d": 1_000, "d/file": 2_000, "d/in": 3_000, "twice": 5_000}
 
 
-async def test_what_takes_the_place_of_a_directory_gets_nothing_of_it(world: World) -> None:
+async def test_entry_that_replaces_a_directory_does_not_get_its_time(world: World) -> None:
     """Neither its time, nor through a link in its place the directory that this leads to."""
     root = await world.unpack(
         [

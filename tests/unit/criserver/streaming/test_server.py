@@ -35,7 +35,7 @@ async def _talk(
     return got
 
 
-async def test_output_and_exit_code(tmp_path: Path) -> None:
+async def test_output_and_exit_code_are_sent_once_over_websocket(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, session):
         url = server.url(Execution("c", ("sh", "-c", "echo out; echo err >&2; exit 5"), OUTPUT))
         got = await _talk(session, url)
@@ -193,7 +193,7 @@ async def test_urls_are_on_loopback(tmp_path: Path) -> None:
         assert server.url(Execution("c", ("true",), OUTPUT)).startswith("http://127.0.0.1:")
 
 
-async def test_why_a_command_cannot_run(tmp_path: Path) -> None:
+async def test_exec_in_an_ended_container_fails_with_the_reason(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, session):
         got = await _talk(session, server.url(Execution("ended", ("true",), OUTPUT)))
         assert "not running" in json.loads(got[3])["message"]

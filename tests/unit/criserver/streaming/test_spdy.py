@@ -62,7 +62,7 @@ async def _all(stream: SpdyStream) -> bytes:
 
 
 @pytest.mark.parametrize("kinds", [("error", "stdout", "stderr"), ("stderr", "stdout", "error")])
-async def test_output_and_exit_code(tmp_path: Path, kinds: Sequence[str]) -> None:
+async def test_output_and_exit_code_are_sent_over_spdy(tmp_path: Path, kinds: Sequence[str]) -> None:
     async with served(tmp_path) as (server, _):
         run = Execution("c", ("sh", "-c", "echo out; echo err >&2; exit 5"), OUTPUT)
         async with _client(server, run, kinds) as streams:
@@ -206,7 +206,7 @@ async def test_spdy_port_forward_echoes_on_each_connection(tmp_path: Path, numbe
             assert await _all(error) == b""
 
 
-async def test_port_forward_over_ipv6(tmp_path: Path) -> None:
+async def test_port_forward_reaches_a_listener_on_ipv6(tmp_path: Path) -> None:
     listener = await asyncio.start_server(_echo, "::1", 0)
     port = listener.sockets[0].getsockname()[1]
     async with listener, served(tmp_path) as (server, _), _forwarding(server) as connection:
@@ -273,7 +273,7 @@ async def test_the_pods_connection_ends_with_the_clients(tmp_path: Path) -> None
         await ended.wait()
 
 
-async def test_port_forward_inside_a_websocket(tmp_path: Path) -> None:
+async def test_port_forward_inside_a_websocket_carries_data(tmp_path: Path) -> None:
     listener = await asyncio.start_server(_echo, "127.0.0.1", 0)
     port = listener.sockets[0].getsockname()[1]
     async with listener, served(tmp_path) as (server, session):

@@ -27,5 +27,7 @@ def found(version: str = "2", settings: str = "aa", kept: bool = True) -> Server
         (found(version="1"), False, Step.START),
     ],
 )
-def test_step_for_each_note(note: ServerNote | None, alive: bool, expected: Step) -> None:
+def test_step_is_chosen_by_the_record_of_the_running_server(
+    note: ServerNote | None, alive: bool, expected: Step
+) -> None:
     assert step(note, alive, WANTED) is expected

@@ -183,7 +183,7 @@ def test_error_of_the_disk_is_not_taken_for_one_of_the_layer(tmp_path: Path) -> 
         extract(tmp_path, [entry("pipe", tarfile.FIFOTYPE)], errors={"mkfifo": errno.ENOSPC})
 
 
-def test_what_was_written_before_an_error_is_whole(tmp_path: Path) -> None:
+def test_entries_before_an_invalid_entry_are_written_in_full(tmp_path: Path) -> None:
     """The caller removes it; nothing of the refused entry is there."""
     with pytest.raises(BadLayer, match="leads out of the layer"):
         extract(tmp_path, [directory("d"), entry("d/a", data=b"a"), entry("d/../b", data=b"b"), entry("c")])

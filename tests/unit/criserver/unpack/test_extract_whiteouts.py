@@ -57,7 +57,7 @@ def test_whiteout_of_another_entry_of_the_layer_leaves_it(tmp_path: Path, own: E
 
 
 @pytest.mark.parametrize("following", [[entry("d", data=b"new")], [link("d", "new")], [entry("x"), hard("d", "x")]])
-def test_what_follows_the_whiteout_takes_its_place(tmp_path: Path, following: Entries) -> None:
+def test_entry_after_a_whiteout_of_its_name_replaces_it(tmp_path: Path, following: Entries) -> None:
     extract(tmp_path, [entry(".wh.d"), *following])
     assert not is_whiteout(tmp_path / "d") and not is_opaque(tmp_path)
 

@@ -235,7 +235,7 @@ def test_any_map_is_read_or_refused(raw: bytes) -> None:
             pass
 
 
-def test_a_sparse_file_of_absurd_size() -> None:
+def test_sparse_file_of_absurd_size_is_refused() -> None:
     header = with_field(tar("a"), 156, b"S")
     header = with_field(header, 483, b"\x80" + (1 << 60).to_bytes(11, "big"))
     with pytest.raises(BadLayer, match="sparse"):

@@ -320,7 +320,7 @@ def test_a_status_is_reported_as_often_as_it_is_looked_at_unless_told_otherwise(
     assert load_configuration(write(tmp_path / "c.yaml", body)).node_status_report_frequency == report
 
 
-def test_what_is_off_with_zero_stays_off(tmp_path: Path) -> None:
+def test_feature_that_zero_switches_off_stays_off(tmp_path: Path) -> None:
     body = "port: 0\nhealthzPort: 0\nregistryPullQPS: 0\ncgroupsPerQOS: false\nimageMaximumGCAge: 0s\n"
     found = load_configuration(write(tmp_path / "c.yaml", body))
     assert (found.port, found.healthz_port, found.registry_pull_qps, found.cgroups_per_qos) == (0, 0, 0, False)

@@ -91,7 +91,7 @@ CONTENTS = st.lists(st.tuples(st.sampled_from(LogStream), st.booleans(), st.bina
 
 @settings(deadline=None)
 @given(CONTENTS)
-def test_what_a_runtime_writes_is_read_back(lines: list[tuple[LogStream, bool, bytes]]) -> None:
+def test_log_lines_of_a_runtime_are_read_back(lines: list[tuple[LogStream, bool, bytes]]) -> None:
     data = b"".join(
         f"{STAMP} {stream} {'P' if partial else 'F'} ".encode() + content + b"\n" for stream, partial, content in lines
     )

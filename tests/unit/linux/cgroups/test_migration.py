@@ -36,7 +36,7 @@ async def test_it_goes_to_where_it_is(tmp_path: Path, text: str, file: str) -> N
     assert await _expected(MigrationWarmUp(layout, own), procs) == str(os.getpid())
 
 
-async def test_one_move_at_a_time_and_again_later(tmp_path: Path) -> None:
+async def test_warm_up_runs_once_at_a_time_and_again_later(tmp_path: Path) -> None:
     own, procs = tmp_path / "own", tmp_path / "cgroup.procs"
     own.write_text("0::/\n")
     os.mkfifo(procs)  # blocks the writer until there is a reader
@@ -48,7 +48,7 @@ async def test_one_move_at_a_time_and_again_later(tmp_path: Path) -> None:
         await until(lambda: not migration._busy)
 
 
-async def test_where_it_cannot_be_nothing_happens(tmp_path: Path) -> None:
+async def test_warm_up_without_the_cgroup_creates_nothing(tmp_path: Path) -> None:
     own = tmp_path / "own"
     migration = MigrationWarmUp(Layout(Mode.V2, tmp_path / "absent"), own)
     migration.start()  # no file that tells the cgroup

@@ -51,7 +51,7 @@ def test_below_is_newest_first_and_goes_by_components() -> None:
 @pytest.mark.parametrize(
     ("path", "found"), [("/mnt2", 38), ("/mnt2/x", 38), ("/mnt2/a b\\c/x", 37), ("/mnt22/x", 39), ("/mnt", None)]
 )
-def test_what_a_path_lies_on(path: str, found: int | None) -> None:
+def test_mount_of_a_path_is_the_deepest_above_it(path: str, found: int | None) -> None:
     mount = mount_of(parse(LINES), path)
     assert (mount.id if mount else None) == found
 
@@ -82,7 +82,7 @@ def test_mounts_that_show_the_same_directory_are_found(path: str, found: list[in
     assert [mount.id for mount in mounts_of_directory(parse(lines), path)] == found
 
 
-def test_below_of_the_whole_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mounts_below_a_path_agree_with_the_parsed_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = tmp_path / "mountinfo"
     table.write_text(LINES)
     monkeypatch.setattr("pykubelet.linux.filesystems.mountinfo.MOUNTINFO", str(table))

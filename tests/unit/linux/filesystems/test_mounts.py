@@ -41,7 +41,7 @@ def test_tmpfs_with_size_and_mode(place: Path) -> None:
     assert not is_mount_point(target)
 
 
-def test_bind_of_a_directory_and_a_file(place: Path) -> None:
+def test_bind_of_a_directory_or_file_shows_its_content(place: Path) -> None:
     source = directory(place / "s")
     (source / "file").write_text("hello")
     target = directory(place / "t")

@@ -121,7 +121,7 @@ async def test_a_failing_test_fails_with_its_own_error(clock: VirtualClock) -> N
     assert clock.sleepers == 0
 
 
-async def test_what_a_client_gets_is_its_own(cri: FakeCri, client: CriClient) -> None:
+async def test_values_given_to_a_client_are_copies(cri: FakeCri, client: CriClient) -> None:
     config = pod()
     sandbox = await client.run_pod_sandbox(config)
     config.labels["app"] = "changed"

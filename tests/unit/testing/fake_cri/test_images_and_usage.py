@@ -56,7 +56,7 @@ async def test_image_status_has_user_id_or_user_name(cri: FakeCri, client: CriCl
     assert (named.HasField("uid"), named.username) == (False, "web")
 
 
-async def test_usage_of_the_image_filesystem(client: CriClient) -> None:
+async def test_usage_of_the_image_filesystem_is_reported(client: CriClient) -> None:
     info = await client.image_fs_info()
     assert info.image_filesystems[0].used_bytes.value == 1_000_000
 

@@ -25,7 +25,7 @@ async def test_every_sandbox_has_its_own_address(client: CriClient) -> None:
     assert addresses == {"10.88.0.2", "10.88.0.3"}
 
 
-async def test_none_on_the_network_of_the_node(client: CriClient) -> None:
+async def test_sandbox_on_the_network_of_the_node_has_no_address(client: CriClient) -> None:
     config = pod()
     config.linux.security_context.namespace_options.network = pb.NODE
     status = (await client.pod_sandbox_status(await client.run_pod_sandbox(config))).status

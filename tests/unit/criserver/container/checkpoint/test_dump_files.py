@@ -46,7 +46,7 @@ def test_file_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["config.dump", "checkpoint/pages-1.img", "container.log", "checkpoint/parent"])
 @pytest.mark.parametrize("kind", ["link", "fifo", "socket"])
-def test_what_is_no_file_is_refused(tmp_path: Path, name: str, kind: str) -> None:
+def test_dump_with_an_irregular_file_is_refused(tmp_path: Path, name: str, kind: str) -> None:
     directory = checkpoint(tmp_path / "c")
     place = directory / name
     place.unlink(missing_ok=True)

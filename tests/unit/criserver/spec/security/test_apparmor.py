@@ -45,7 +45,9 @@ def _local(name: str) -> pb.SecurityProfile:
         (Context(privileged=True), CONFINING, ""),
     ],
 )
-def test_profile_for_each_request(context: pb.LinuxContainerSecurityContext, host: Host, expected: str) -> None:
+def test_profile_is_chosen_by_request_and_host(
+    context: pb.LinuxContainerSecurityContext, host: Host, expected: str
+) -> None:
     assert apparmor_profile(context, host) == expected
 
 

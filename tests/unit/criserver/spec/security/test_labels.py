@@ -31,7 +31,7 @@ def test_different_numbers_have_different_pairs_of_categories(first: int, second
     assert 0 <= low < high <= 1023
 
 
-def test_first_and_last_level() -> None:
+def test_levels_are_numbered_from_the_first_to_the_last_pair() -> None:
     assert (level_of(0), level_of(1022), level_of(1023), level_of(LEVELS - 1)) == (
         "s0:c0,c1",
         "s0:c0,c1023",

@@ -65,7 +65,7 @@ def test_quota_of_milli_cpu_is_at_least_the_kernels_minimum(milli: int, period: 
 @pytest.mark.parametrize(
     ("size", "name"), [(64 << 10, "64KB"), (2 << 20, "2MB"), (1 << 30, "1GB"), (16 << 30, "16GB"), (512, "512B")]
 )
-def test_page_size_name(size: int, name: str) -> None:
+def test_page_size_is_named_as_in_hugetlb_files(size: int, name: str) -> None:
     assert page_size_name(Bytes(size)) == name
 
 
@@ -113,7 +113,7 @@ def test_pod_level_limits_stand_in() -> None:
     assert (second.memory_limit, second.hugepages[0]) == (MIB, ("2MB", 2 * MIB))
 
 
-def test_swap_and_group_kill_by_version() -> None:
+def test_swap_and_group_kill_are_set_by_cgroup_version() -> None:
     limited = needs({}, {"memory": "1Mi"})
     swap_v1 = NodePolicy(memory_capacity=Bytes(8 << 30), cgroup_version=1, swap_controller=True)
     assert of(limited, swap_v1).memory_swap_limit == MIB
@@ -165,7 +165,7 @@ def test_sandbox_has_the_sums_of_its_containers_and_the_overhead() -> None:
     assert overhead_resources(pod(needs()), V1) is None
 
 
-def test_the_cgroup_of_a_best_effort_pod() -> None:
+def test_cgroup_of_a_best_effort_pod_has_minimal_shares_only() -> None:
     assert pod_config(pod(needs()), V1) == CgroupResources(cpu_shares=2)
 
 

@@ -48,7 +48,7 @@ def test_oom_score_of_guaranteed_and_best_effort() -> None:
     assert score(Pod(spec=PodSpec(containers=(box("a", "1Gi", full=True),)))) == -997
 
 
-def test_burstable_without_own_request() -> None:
+def test_burstable_container_without_own_request_scores_999() -> None:
     pod = Pod(spec=PodSpec(containers=(box("a", "1Gi"), box("b"))))
     assert score(pod, pod.spec.containers[1]) == 999
 

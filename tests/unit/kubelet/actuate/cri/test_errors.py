@@ -50,7 +50,7 @@ def test_message_names_call_object_cause_and_code() -> None:
     assert (error.call, error.target, error.details) == ("RunPodSandbox", "ns/pod", "no IP left")
 
 
-def test_message_without_object_or_cause() -> None:
+def test_error_without_object_or_cause_names_call_and_code() -> None:
     assert str(cri_error(StatusCode.INTERNAL, "Version", "", "")) == "Version: no message (INTERNAL)"
 
 

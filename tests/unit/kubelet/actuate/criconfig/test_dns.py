@@ -125,7 +125,7 @@ def test_searches_stay_within_the_limits(searches: list[str]) -> None:
         ("  nameserver fe80::1%eth0  \r\ndomain old.example\n", ("fe80::1%eth0",), (), ()),
     ],
 )
-def test_parse_resolv_conf(
+def test_resolv_conf_is_parsed_as_by_the_resolver(
     text: str, servers: tuple[str, ...], searches: tuple[str, ...], options: tuple[str, ...]
 ) -> None:
     assert dns.parse_resolv_conf(text) == Resolver(servers, searches, options)
@@ -141,6 +141,8 @@ def test_parse_resolv_conf(
         (("a" * 250,) * 9, "", "more than allowed 2048 chars"),
     ],
 )
-def test_resolv_conf_fault(searches: tuple[str, ...], cluster_domain: str, expected: str | None) -> None:
+def test_resolv_conf_beyond_the_limits_is_reported(
+    searches: tuple[str, ...], cluster_domain: str, expected: str | None
+) -> None:
     fault = dns.resolv_conf_fault(Resolver(searches=searches, cluster_domain=cluster_domain), "/etc/resolv.conf")
     assert fault is None if expected is None else fault is not None and expected in fault

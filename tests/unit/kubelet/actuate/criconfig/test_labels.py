@@ -77,7 +77,7 @@ def test_container_annotations_in_full() -> None:
     )
 
 
-def test_what_a_container_does_not_have_is_not_written() -> None:
+def test_annotations_of_unset_fields_are_not_written() -> None:
     written = labels.container_annotations(make_pod(), Container(name="a", lifecycle=Lifecycle()), 0, {})
     assert set(written) == {
         labels.CONTAINER_HASH,

@@ -139,7 +139,7 @@ def test_hash_is_that_of_gos_json(credentials: RegistryCredentials, text: str) -
     assert plan.credential_hash(credentials) == hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_what_a_pull_records() -> None:
+def test_pull_records_the_credentials_by_their_source() -> None:
     assert plan.credentials_of_pull(None) == NODE
     assert plan.credentials_of_pull(RegistryCredentials("u", "p")) == NODE
     secret = plan.credentials_of_pull(given("a"))

@@ -65,7 +65,7 @@ async def test_missing_program_does_not_delay_the_other(log: Path) -> None:
         await asyncio.wait([task])
 
 
-async def test_what_is_missing_is_created_and_what_is_there_left_alone(log: Path) -> None:
+async def test_missing_chains_and_rules_are_created_and_present_ones_kept(log: Path) -> None:
     chains = FirewallChains(VirtualClock())
     await chains.ensure(iptables.IPV4)
     # The program of the test does not tell a chain from its rules.

@@ -113,7 +113,7 @@ async def test_sleep_hook_is_cancelled_at_the_end_of_the_grace_period(world: Wor
     assert world.measured == ["hook sleep ended"]
 
 
-async def test_an_unreachable_http_hook(world: World) -> None:
+async def test_unreachable_http_hook_is_reported_and_the_pod_killed(world: World) -> None:
     world.http.errors = [Transient("connection refused")]
     pod = pod_of((hooked("app", {"httpGet": {"port": 80}}),))
     await world.settle(pod)

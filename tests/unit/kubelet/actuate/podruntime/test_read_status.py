@@ -197,7 +197,7 @@ async def test_termination_message_follows_the_runtimes_message(world: World) ->
 
 
 @pytest.mark.parametrize("trick", ["symlink", "fifo", "directory", "gone"])
-async def test_a_hostile_message_file(world: World, tmp_path: Path, trick: str) -> None:
+async def test_hostile_message_file_is_not_followed(world: World, tmp_path: Path, trick: str) -> None:
     secret = tmp_path / "secret"
     secret.write_text("root:x:0:0")
     pod = pod_of((TALKS,), restartPolicy="Never")

@@ -41,7 +41,7 @@ async def test_slot_held_too_long_is_released() -> None:
         pass
 
 
-async def test_failure_and_cancellation_release_the_slot() -> None:
+async def test_failed_or_cancelled_start_releases_its_slot() -> None:
     slots = StartSlots(1, 60.0)
     with pytest.raises(ValueError, match="no sandbox"):
         async with slots.slot():

@@ -70,7 +70,7 @@ def test_claims_a_pod_may_use(source: Fields, found: PersistentVolumeClaim, comp
     assert complaint in problem and bool(problem) == bool(complaint)
 
 
-def test_the_claim_s_name() -> None:
+def test_claim_name_is_given_by_the_volume_or_derived_from_the_pod() -> None:
     assert claims.claim_name(pod(CLAIM), pod(CLAIM).spec.volumes[0]) == "c"
     assert claims.claim_name(pod(EPHEMERAL), pod(EPHEMERAL).spec.volumes[0]) == "web-data"
     assert claims.claim_name(pod({}), Volume(name="data")) == ""
@@ -126,6 +126,6 @@ def test_unusable_volume_of_a_claim_raises(pv: PersistentVolume, container: Fiel
 
 
 @pytest.mark.parametrize(("text", "group"), [("", None), ("0", None), ("x", None), ("-1", None), ("1234", 1234)])
-def test_supplemental_group_by_annotation(text: str, group: int | None) -> None:
+def test_supplemental_group_is_parsed_from_the_annotation(text: str, group: int | None) -> None:
     meta = {"name": "pv1", "annotations": {"pv.beta.kubernetes.io/gid": text} if text else {}}
     assert claims.supplemental_group(from_builtins({"metadata": meta}, PersistentVolume)) == group

@@ -87,7 +87,7 @@ def test_a_kind_whose_form_is_the_same_in_both_places(spec: Fields, wanted: Fiel
         ),
     ],
 )
-def test_azure_file_behind_a_claim(
+def test_azure_file_behind_a_claim_is_translated_to_csi(
     secret: str, notes: dict[str, str], claim: Fields, handle: str, namespace: str
 ) -> None:
     spec: Fields = {"azureFile": {"secretName": secret, "shareName": "share", "readOnly": True}, "claimRef": claim}
@@ -100,7 +100,7 @@ def test_azure_file_behind_a_claim(
     )
 
 
-def test_azure_file_in_a_pod() -> None:
+def test_azure_file_in_a_pod_is_translated_to_csi() -> None:
     volume = from_builtins({"name": "v", "azureFile": {"secretName": SECRET["name"], "shareName": "s"}}, Volume)
     made = inline(volume, "ns")
     assert found(made) == csi(

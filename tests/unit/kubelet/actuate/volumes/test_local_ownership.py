@@ -55,7 +55,7 @@ def group_of(path: Path) -> int:
     return path.stat().st_gid
 
 
-async def test_what_is_mounted_below_is_neither_shown_nor_changed(kit: Kit, disk: Path) -> None:
+async def test_mounts_below_a_local_volume_are_neither_shown_nor_changed(kit: Kit, disk: Path) -> None:
     before = group_of(disk / "below")
     await kit.mount(pod("first", FIRST))
     assert (group_of(disk), group_of(disk / "file")) == (FIRST, FIRST)

@@ -73,7 +73,7 @@ def requesting(*sizes: str) -> Fields:
     }
 
 
-def test_huge_page_size() -> None:
+def test_huge_page_size_is_found_by_medium_or_refused() -> None:
     assert pod_volumes.huge_page_size(make_pod(requesting("2Mi")), "HugePages") == 2 * MIB
     assert pod_volumes.huge_page_size(make_pod(requesting("2Mi", "1Gi")), "HugePages-1Gi") == GIB
     with pytest.raises(Invalid, match="can't be used if container requests multiple huge page sizes"):

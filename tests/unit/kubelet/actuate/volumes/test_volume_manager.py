@@ -74,7 +74,7 @@ async def test_an_empty_dir_belongs_to_the_fs_group(kit: Kit) -> None:
     assert stat.S_IMODE(kit.volume("empty-dir", "scratch").stat().st_mode) == 0o2777
 
 
-async def test_what_the_pod_made_of_an_empty_dir_stays(kit: Kit) -> None:
+async def test_content_and_mode_of_an_empty_dir_survive_remount(kit: Kit) -> None:
     pod = pod_with(EMPTY)
     await kit.mount(pod)
     path = kit.volume("empty-dir", "scratch")

@@ -45,7 +45,7 @@ def kit(tmp_path: Path, claims: Claims) -> Kit:
     return made
 
 
-async def test_a_host_path_behind_a_claim(kit: Kit, claims: Claims, tmp_path: Path) -> None:
+async def test_host_path_behind_a_claim_is_mounted(kit: Kit, claims: Claims, tmp_path: Path) -> None:
     claims.specs["c"] = {"hostPath": {"path": str(tmp_path), "type": "Directory"}}
     pod = using("c", readOnly=True)
     await kit.mount(pod)
@@ -84,7 +84,7 @@ async def test_local_volume_with_missing_directory_fails(kit: Kit, claims: Claim
         await kit.mount(using("d"))
 
 
-async def test_a_local_volume_behind_a_link(
+async def test_local_volume_behind_a_link_is_bound_by_its_target(
     kit: Kit, claims: Claims, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound: list[str] = []

@@ -303,7 +303,7 @@ CRITICAL = needs("new", QosClass.BURSTABLE, "1", critical=True)
         ((True, 9), (True, 1), True),
     ],
 )
-def test_preemption_by_criticality_and_priority(
+def test_preemption_is_decided_by_criticality_and_priority(
     mine: tuple[bool, int | None], theirs: tuple[bool, int | None], may: bool
 ) -> None:
     a = needs("a", QosClass.BURSTABLE, "1", critical=mine[0], priority=mine[1])
@@ -381,7 +381,9 @@ TOLERANT = [{"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", 
         (static(), ("MemoryPressure", "DiskPressure"), True),
     ],
 )
-def test_a_node_under_pressure(pod: Pod, conditions: tuple[str, ...], admitted: bool) -> None:
+def test_node_under_pressure_admits_by_class_and_toleration(
+    pod: Pod, conditions: tuple[str, ...], admitted: bool
+) -> None:
     verdict = judge(pod, node=replace(NODE, conditions=conditions))
     assert verdict.admitted is admitted
     if not admitted:

@@ -58,7 +58,7 @@ def test_given_values_are_kept() -> None:
         ("", "IfNotPresent"),
     ],
 )
-def test_pull_policy_by_tag(image: str, policy: str) -> None:
+def test_pull_policy_is_defaulted_by_tag(image: str, policy: str) -> None:
     """As ``SetDefaults_Container`` upstream, where an invalid name has no tag."""
     spec = pod_with({"containers": [{"name": "c", "image": image}]})
     assert spec.containers[0].image_pull_policy == policy

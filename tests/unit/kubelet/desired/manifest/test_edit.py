@@ -133,7 +133,7 @@ def test_text_of_a_document_parses_alone(name: str) -> None:
     assert "# a comment" in text
 
 
-def test_text_on_the_line_of_the_mark() -> None:
+def test_object_on_the_line_of_the_document_mark_is_found() -> None:
     text = "--- {kind: Pod, metadata: {name: a}}\n--- {kind: Pod, metadata: {name: b}}\n"
     assert [object_text(text.encode(), _place(text, name), "f").strip() for name in "ab"] == [
         "{kind: Pod, metadata: {name: a}}",

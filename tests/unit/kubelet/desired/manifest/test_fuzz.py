@@ -80,7 +80,7 @@ def test_any_bytes_are_read_without_an_error(data: bytes) -> None:
 
 
 @given(st.text(alphabet="{}[]:,-?!&*|>'\"%@`# \n\tab01~<.", max_size=120))
-def test_any_yaml_like_text(text: str) -> None:
+def test_any_yaml_like_text_is_parsed_or_reported(text: str) -> None:
     check(text.encode())
 
 
@@ -105,7 +105,9 @@ VALUES = st.recursive(
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.sampled_from(PATHS), VALUES), min_size=1, max_size=4), st.booleans())
-def test_any_value_in_any_place(changes: list[tuple[tuple[str | int, ...], object]], flow: bool) -> None:
+def test_any_value_in_any_place_is_parsed_or_reported(
+    changes: list[tuple[tuple[str | int, ...], object]], flow: bool
+) -> None:
     pod: Any = copy.deepcopy(PARSED)
     for path, value in changes:
         target = pod

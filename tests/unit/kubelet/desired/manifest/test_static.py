@@ -77,13 +77,13 @@ def test_a_toleration_that_is_there_is_not_doubled() -> None:
     assert adopt(own, "d", Source.FILE, "/a", "n").spec.tolerations == (toleration,)
 
 
-def test_a_name_too_long_for_the_node() -> None:
+def test_name_too_long_with_the_node_is_invalid() -> None:
     own = replace(POD, metadata=replace(POD.metadata, name="a" * 250))
     with pytest.raises(Invalid, match="longer than 253"):
         adopt(own, "d", Source.FILE, "/a", "node")
 
 
-def test_a_name_too_long_for_the_log_directory() -> None:
+def test_name_too_long_for_the_log_directory_is_invalid() -> None:
     longest = 255 - len("default_-node_") - 32
     own = replace(POD, metadata=replace(POD.metadata, name="a" * longest, namespace=""))
     assert adopt(own, "d", Source.FILE, "/a", "node").metadata.name == "a" * longest + "-node"

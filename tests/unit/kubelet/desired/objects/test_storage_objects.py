@@ -129,7 +129,7 @@ async def test_volume_beyond_the_limit_of_the_node_says_so(rig: Rig) -> None:
         await rig.storage.wait_attached("v", "csi-1", asyncio.timeout(0.01))
 
 
-async def test_what_the_controller_said(rig: Rig) -> None:
+async def test_attachment_metadata_of_the_controller_is_returned(rig: Rig) -> None:
     status = {"attached": True, "attachmentMetadata": {"device": "x"}}
     rig.api.put("volumeattachments", "csi-1", namespace="", prefix=STORAGE, spec={}, status=status)
     assert await rig.storage.attachment_metadata("csi-1") == {"device": "x"}

@@ -74,7 +74,7 @@ def test_certificates_are_written_once_and_as_pem() -> None:
 @pytest.mark.parametrize(
     "fields", [{"name": "gone"}, {"signerName": "example.com/s"}, {"signerName": "other", "labelSelector": {}}]
 )
-def test_what_is_missing_may_be_so_if_it_is_optional(fields: dict[str, object]) -> None:
+def test_missing_trust_bundle_is_accepted_only_if_optional(fields: dict[str, object]) -> None:
     with pytest.raises(NotFound):
         anchors(BUNDLES, source(**fields))
     assert anchors(BUNDLES, source(optional=True, **fields)) == b""

@@ -62,7 +62,7 @@ def test_missing_path_has_no_records(tmp_path: Path) -> None:
     assert scan(tmp_path / "none") == {}
 
 
-def test_a_config_map_volume(tmp_path: Path) -> None:
+def test_files_of_a_config_map_volume_are_read_through_links(tmp_path: Path) -> None:
     """Files are links through ``..data``, as kubelets write them."""
     (tmp_path / "..1").mkdir()
     (tmp_path / "..1" / "a.yaml").write_text(pod("a"))

@@ -206,7 +206,7 @@ class Live:
         await until(lambda: bool(self.delivered) and images(self.delivered[-1]) == wanted)
 
 
-async def test_live_write_edit_remove(tmp_path: Path) -> None:
+async def test_live_file_changes_are_delivered(tmp_path: Path) -> None:
     live = Live(tmp_path)
     async with running(live.source):
         await live.until({})
@@ -270,7 +270,7 @@ async def test_live_a_directory_that_comes_later_and_goes(tmp_path: Path) -> Non
         await live.until({"a-n": "busybox:1", "b-n": "busybox:1"})
 
 
-async def test_live_a_single_file(tmp_path: Path) -> None:
+async def test_live_changes_of_a_single_file_are_delivered(tmp_path: Path) -> None:
     file = tmp_path / "pods.yaml"
     live = Live(file)
     async with running(live.source):

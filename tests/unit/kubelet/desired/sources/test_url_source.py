@@ -67,7 +67,7 @@ def body(text: str) -> Response:
 
 
 @pytest.mark.parametrize("etags", [True, False])
-async def test_a_good_answer_and_the_same_again(etags: bool) -> None:
+async def test_unchanged_answer_is_not_delivered_again(etags: bool) -> None:
     hand = ByHand()
     hand.fetch.etags = etags
     answer = body(pod("a") + config_map("c"))

@@ -55,7 +55,7 @@ async def test_wait_without_notification_ends_at_its_time(tmp_path: Path) -> Non
         alarm.close()
 
 
-async def test_what_the_kernel_refuses_is_logged_once_and_keeps_nothing_else(
+async def test_notification_the_kernel_refuses_is_logged_once_and_the_others_are_armed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

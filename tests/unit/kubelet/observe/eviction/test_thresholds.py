@@ -298,7 +298,7 @@ def test_pod_beyond_its_disk_limits_is_evicted_with_a_message(pod: Pod, use: Pod
     assert (found.message if found else None) == text
 
 
-def test_which_pods_have_limits() -> None:
+def test_pod_has_limits_only_with_a_local_storage_limit() -> None:
     assert [has_limits(pod) for pod in (make_pod("p"), make_pod("p", EMPTY_DIR), LIMITED)] == [False, True, True]
 
 

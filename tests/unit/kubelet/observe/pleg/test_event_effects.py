@@ -36,7 +36,9 @@ def test_event_that_shows_its_pod_is_applied_to_that_pod() -> None:
         (Kind.STOPPED, None, Relist(0.0)),
     ],
 )
-def test_event_of_an_unknown_container(kind: RuntimeEventKind, named: PodUID | None, expected: Effect) -> None:
+def test_event_of_an_unknown_container_checks_its_pod_or_relists(
+    kind: RuntimeEventKind, named: PodUID | None, expected: Effect
+) -> None:
     assert effect(RuntimeEvent("c", kind, 0.0, named), None, CONFIG) == expected
 
 

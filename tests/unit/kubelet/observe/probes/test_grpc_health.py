@@ -82,7 +82,7 @@ async def test_a_service_that_is_not_known() -> None:
     assert seen == ProbeObservation(ProbeVerdict.FAILURE, "error: health rpc probe failed: NOT_FOUND: unknown service")
 
 
-async def test_a_server_without_the_health_service() -> None:
+async def test_server_without_the_health_service_fails_the_probe() -> None:
     async with server(None) as port:
         seen = await ask(port)
     assert seen.verdict is ProbeVerdict.FAILURE
@@ -139,7 +139,7 @@ def test_unknown_fields_are_skipped(data: bytes, status: int) -> None:
 
 
 @pytest.mark.parametrize("data", [b"\x08", b"\x80", b"\x12\x05ab", b"\x12", b"\x0b", b"\x11\0", b"\x08" + b"\xff" * 11])
-def test_what_is_no_message(data: bytes) -> None:
+def test_malformed_health_message_is_rejected(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"truncated|unknown|too long"):
         decode_status(data)
 

@@ -238,7 +238,7 @@ async def test_tcp_probe_fails_when_no_one_listens(handlers: ProbeHandlers) -> N
     assert seen == ProbeObservation(ProbeVerdict.FAILURE, f"connect to 127.0.0.1 port {port}: Connection refused")
 
 
-async def test_tcp_over_ipv6(handlers: ProbeHandlers) -> None:
+async def test_tcp_probe_over_ipv6_succeeds(handlers: ProbeHandlers) -> None:
     if not _has_ipv6():
         pytest.skip("needs IPv6 on the loopback device")
     async with listening("::1") as port:
@@ -274,7 +274,7 @@ async def test_lack_of_descriptors_is_no_failure_of_the_container(
     assert "Too many open files" in seen.message
 
 
-async def test_tcp_to_an_unknown_host(handlers: ProbeHandlers) -> None:
+async def test_tcp_probe_of_an_unknown_host_fails(handlers: ProbeHandlers) -> None:
     seen = await handlers.probe(target(tcp(80, "no-such-host.invalid")))
     assert seen.verdict is ProbeVerdict.FAILURE
     assert seen.message.startswith("connect to no-such-host.invalid port 80: ")

@@ -76,7 +76,7 @@ def test_own_cgroup_is_read_for_the_controllers() -> None:
     assert proc_files.own_cgroup((), ("",)) == "/"
 
 
-def test_disk_activity_of_a_line_of_a_newer_kernel() -> None:
+def test_disk_activity_with_columns_of_a_newer_kernel_is_parsed() -> None:
     """Kernels from 4.18 on have further columns; a line that is too short is left out."""
     text = " 254  0 vda 64 18 2300 7 56 22 1477 15 3 16 17 30 1 2 3 4 5\n   7  0 loop0 1 2\n"
     activity = DiskActivity(

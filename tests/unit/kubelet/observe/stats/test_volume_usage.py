@@ -106,7 +106,7 @@ async def test_nothing_is_counted_where_it_is_switched_off(tmp_path: Path) -> No
         (Volume(name="h", host_path=core.HostPathVolumeSource(path="/")), False),
     ],
 )
-def test_what_counts_as_the_pods_own_storage(volume: Volume, expected: bool) -> None:
+def test_volume_on_disk_of_the_pod_counts_as_ephemeral_storage(volume: Volume, expected: bool) -> None:
     assert is_ephemeral(volume) is expected
 
 

@@ -95,7 +95,7 @@ def test_a_clock_that_goes_back_gives_no_tokens() -> None:
     assert correlator.correlate(occurrence(at=20.0)).suppressed
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_remembered_events_are_bounded() -> None:
     correlator = Correlator(EventConfig(max_tracked=3))
     for i in range(10):
         correlator.correlate(occurrence(name=f"p{i}", at=1000.0 + i))

@@ -60,7 +60,7 @@ def test_field_path_names_the_list_of_the_container(name: str, expected: str) ->
     assert log.list()[0].involved_object.field_path == expected
 
 
-def test_event_of_an_unknown_pod_and_of_the_node() -> None:
+def test_events_of_an_unknown_pod_and_of_the_node_are_listed() -> None:
     log = event_log()
     log.event(PodRef("ns", "old", PodUID("uid-0")), NORMAL, "Killing", "m", container="app")
     log.event(None, WARNING, "ContainerRuntimeNotReady", "m")

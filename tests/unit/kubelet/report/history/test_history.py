@@ -149,7 +149,9 @@ async def test_text_that_is_not_utf_8_keeps_nothing_else_from_the_file(tmp_path:
     assert '"Odd"' not in world.path.read_text()
 
 
-async def test_what_waits_is_written_when_the_agent_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pending_changes_are_written_when_the_agent_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "BATCH_SECONDS", 3600.0)
     world = World(tmp_path)
     async with world.running():
@@ -319,7 +321,7 @@ async def test_reader_that_goes_away_keeps_no_other_from_reading(
     assert len(await stays) == 3
 
 
-async def test_what_waits_is_bounded_while_nothing_can_be_written(
+async def test_pending_changes_are_bounded_while_the_history_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_MOST_PENDING", 10)

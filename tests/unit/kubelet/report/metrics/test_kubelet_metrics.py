@@ -192,7 +192,7 @@ def test_pod_with_a_user_namespace_fails_to_start_once_for_each_sandbox() -> Non
     assert got["kubelet_started_containers_errors_total{code=ErrImagePull,container_type=container}"] == 12
 
 
-def test_what_a_new_agent_finds_is_not_counted_as_started() -> None:
+def test_pod_found_running_at_start_is_not_counted_as_started() -> None:
     metrics = made()
     status = core.ContainerStatus(name="app", ready=True, restart_count=0, container_id="containerd://1")
     ready = core.PodCondition(type="PodReadyToStartContainers", status="True")

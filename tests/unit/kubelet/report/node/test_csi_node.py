@@ -97,7 +97,7 @@ def test_no_limit_is_no_number() -> None:
         ({"annotations": {NODE_IDS: "nonsense"}}, {}, ("d",), None),
     ],
 )
-def test_the_node_s_own_object(
+def test_node_object_is_patched_with_ids_and_topology_of_drivers(
     before: dict[str, object], there: dict[str, DriverNodeInfo], gone: tuple[str, ...], expected: object
 ) -> None:
     assert node_patch(node(**before), there, gone) == (None if expected is None else {"metadata": expected})

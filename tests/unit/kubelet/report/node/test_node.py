@@ -335,7 +335,7 @@ async def test_unknown_addresses_leave_the_reported_ones(api: Api) -> None:
         assert rig.node.status.addresses == FACTS.addresses
 
 
-async def test_what_the_control_plane_says_of_a_node_it_gave_up_is_put_right(api: Api) -> None:
+async def test_conditions_set_unknown_by_the_control_plane_are_corrected(api: Api) -> None:
     rig = make(api)
     async with running(rig.reporter.run()):
         await until(lambda: rig.is_ready())
@@ -357,9 +357,7 @@ async def test_volumes_in_use_that_others_have_overwritten_are_sent_again(api: A
         await until(lambda: rig.node.status.volumes_in_use == ("a",))
 
 
-async def test_what_is_told_while_an_answer_is_under_way_is_put_right(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_conditions_set_unknown_during_a_request_are_corrected(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = make(api)
     create = api.client.create
 

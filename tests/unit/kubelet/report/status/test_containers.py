@@ -86,7 +86,7 @@ def _brief(state: core.ContainerState | None) -> str:
 # -- the plain cases --------------------------------------------------------------------------------------------------
 
 
-def test_a_running_container_in_full() -> None:
+def test_status_of_a_running_container_has_every_field() -> None:
     seen = replace(attempt(number=3, image="registry.test/app:1"), user=(1000, 1001, (1001, 7)), stop_signal="SIGINT")
     status = one(replace(seen, image_id="registry.test/app@sha256:abc"))
     assert status == core.ContainerStatus(
@@ -143,7 +143,7 @@ def test_statuses_are_sorted_but_for_init_containers_and_only_for_the_spec() -> 
         (ContainerState.UNKNOWN, False, "ContainerCreating"),
     ],
 )
-def test_state_by_runtime_state(state: ContainerState, started: bool, expected: str) -> None:
+def test_container_state_is_derived_from_the_runtime_state(state: ContainerState, started: bool, expected: str) -> None:
     assert brief(one(attempt(state=state, started=started))) == expected
 
 

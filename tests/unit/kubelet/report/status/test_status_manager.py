@@ -390,7 +390,7 @@ def test_sidecar_of_a_static_pod_stays_ready_when_its_mirror_pod_is_seen_late() 
     assert {c.type: c.status for c in shown.conditions} == {c.type: c.status for c in first.conditions}
 
 
-def test_what_the_agent_has_seen_itself_stays_when_a_mirror_pod_is_seen_late() -> None:
+def test_observed_status_survives_a_late_mirror_pod() -> None:
     value = pod(container(readiness_probe=PROBE), container("b"), static=True)
     probes = {ContainerID("app-0"): ContainerProbes(readiness=ProbeResult.SUCCESS)}
     first = manager()[0].update(value, known(runtime(attempt(), attempt("b")), probes))

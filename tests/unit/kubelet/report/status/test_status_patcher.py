@@ -199,7 +199,7 @@ RESIZING = replace(
 )
 
 
-async def test_what_was_sent_is_removed_before_it_is_seen(rig: Rig) -> None:
+async def test_sent_fields_are_removed_before_the_watch_shows_them(rig: Rig) -> None:
     made = rig.add(pod(static=False))
     rig.statuses.set(made, RESIZING)
     await until(lambda: rig.patches == 1 and len(rig.there().get("conditions", ())) == 2)

@@ -36,5 +36,5 @@ def test_kind_of_a_request_by_its_route(pattern: str | None, watch: bool, kind: 
     ("pattern", "kind"),
     [("/logs/", RequestKind.COMMAND), ("/logs/{path}", RequestKind.COMMAND), ("/pods", RequestKind.SHORT)],
 )
-def test_kind_of_a_log_query(pattern: str, kind: RequestKind) -> None:
+def test_request_kind_of_a_log_query_is_command(pattern: str, kind: RequestKind) -> None:
     assert request_kind(pattern, log_query=True) is kind

@@ -21,12 +21,12 @@ def _pod(policy: str = "Always", phase: str = "Running") -> Pod:
 
 
 @pytest.mark.parametrize("container", ["", "a", "own", "side"])
-def test_what_always_runs_again_can_be_restarted(container: str) -> None:
+def test_container_that_always_restarts_can_be_restarted(container: str) -> None:
     check_restart(_pod(), container)
 
 
 @pytest.mark.parametrize("policy", ["Never", "OnFailure"])
-def test_what_does_not_run_again_cannot(policy: str) -> None:
+def test_container_that_does_not_restart_is_refused(policy: str) -> None:
     for container in ("", "a"):
         with pytest.raises(Conflict, match=f"restartPolicy {policy}.*apply it again"):
             check_restart(_pod(policy), container)

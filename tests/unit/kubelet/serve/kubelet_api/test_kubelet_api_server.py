@@ -41,7 +41,7 @@ def world(tmp_path: Path, pki: Pki) -> NodeWorld:
     return world
 
 
-async def test_who_has_no_credentials_gets_nothing_anywhere(world: NodeWorld) -> None:
+async def test_client_without_credentials_is_unauthorized_everywhere(world: NodeWorld) -> None:
     async with running_server(world) as server, client_of(world, server) as client:
         for path in (*PATHS, *STREAMS, "/nowhere", "/run/ns/web/app"):
             for method in ("GET", "POST", "PUT"):
@@ -50,7 +50,7 @@ async def test_who_has_no_credentials_gets_nothing_anywhere(world: NodeWorld) ->
     assert not world.reviews.access_reviews
 
 
-async def test_who_has_no_rights_gets_nothing_anywhere(world: NodeWorld) -> None:
+async def test_client_without_rights_is_forbidden_everywhere(world: NodeWorld) -> None:
     outsider = world.authority.issue("outsider")
     async with running_server(world) as server, client_of(world, server, outsider) as client:
         for path in (*PATHS, *STREAMS, "/nowhere"):
@@ -60,7 +60,7 @@ async def test_who_has_no_rights_gets_nothing_anywhere(world: NodeWorld) -> None
     assert not world.runtime.asked
 
 
-async def test_who_may_read_the_node_may_not_run_commands_in_it(world: NodeWorld) -> None:
+async def test_client_that_may_read_the_node_may_not_run_commands(world: NodeWorld) -> None:
     world.reviews.rights = {("reader", "get", "proxy")}
     reader = world.authority.issue("reader")
     async with running_server(world) as server, client_of(world, server, reader) as client:
@@ -165,7 +165,7 @@ class _Instant:
         assert seconds >= 0
 
 
-async def test_what_an_administrator_reads(world: NodeWorld) -> None:
+async def test_administrator_reads_every_page(world: NodeWorld) -> None:
     (world.node_logs / "syslog").write_text("a line\n")
     expected = {
         "/healthz": "ok",
@@ -309,7 +309,7 @@ async def test_the_nodes_logs_can_be_closed(world: NodeWorld) -> None:
         assert (response.status, await response.text()) == (405, "logs endpoint is disabled.\n")
 
 
-async def test_what_is_no_tls_is_dropped_and_leaves_nothing(world: NodeWorld) -> None:
+async def test_connections_without_tls_are_dropped_and_leak_nothing(world: NodeWorld) -> None:
     async with as_admin(world) as client:
         before = open_files()
         port = int(client.url.rpartition(":")[2])

@@ -108,7 +108,7 @@ async def test_verbosity_that_is_no_number_is_refused(
     assert level.level == (logging.DEBUG if body == b"4" else before)
 
 
-async def test_what_is_switched_off_says_so(world: NodeWorld) -> None:
+async def test_disabled_debug_pages_answer_405_with_the_reason(world: NodeWorld) -> None:
     world.change(profiling_handler=False, debug_flags_handler=False)
     async with as_admin(world) as client:
         assert await get(client, "/debug/pprof/goroutine") == (405, "profiling endpoint is disabled.\n")

@@ -60,7 +60,7 @@ def test_the_only_container_need_not_be_named() -> None:
         ("wait<1", [4, 3], True, 4),
     ],
 )
-def test_choose_attempt_by_container_state(word: str, attempts: list[int], previous: bool, expected: int) -> None:
+def test_attempt_is_chosen_by_container_state(word: str, attempts: list[int], previous: bool, expected: int) -> None:
     assert choose_attempt(with_status(pod(), word), "app", attempts, previous=previous) == expected
 
 

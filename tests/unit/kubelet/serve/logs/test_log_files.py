@@ -64,9 +64,7 @@ def test_read_returns_complete_records_and_skips_rubbish(tmp_path: Path, directo
 
 
 @pytest.mark.parametrize("tail", [None, 2])
-def test_what_is_appended_after_the_end_was_fixed_is_not_read(
-    tmp_path: Path, directory: Path, tail: int | None
-) -> None:
+def test_lines_appended_after_the_fixed_end_are_not_read(tmp_path: Path, directory: Path, tail: int | None) -> None:
     (directory / "0.log").write_bytes(b"".join(map(raw, "abc")))
     with logs(tmp_path).open(0) as file, (directory / "0.log").open("ab") as end:
         file.end_here()

@@ -155,7 +155,7 @@ async def test_following_a_log_ends_with_its_container(tmp_path: Path) -> None:
         assert await follower.rest() == "last\n"
 
 
-async def test_following_through_a_rotation(tmp_path: Path) -> None:
+async def test_followed_log_continues_after_a_rotation(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.set(running())
     world.log("one")

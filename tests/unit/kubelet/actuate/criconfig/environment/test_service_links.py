@@ -32,7 +32,7 @@ API_VARIABLES = {
 }
 
 
-def test_own_namespace_and_the_api_server() -> None:
+def test_service_links_name_the_own_namespace_and_the_api_server() -> None:
     assert service_variables(ALL, "shop", links=True) == API_VARIABLES | {
         "MY_CACHE_SERVICE_HOST": "fd00::1",
         "MY_CACHE_SERVICE_PORT": "6379",

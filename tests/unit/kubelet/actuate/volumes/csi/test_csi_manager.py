@@ -376,7 +376,7 @@ async def test_volume_staged_while_the_records_are_read_stays_in_use_until_it_is
         assert world.csi.in_use().names == ("kubernetes.io/csi/fake.csi^vol-1",)
 
 
-async def test_what_is_published_is_in_use_though_the_driver_does_not_stage(root: Path, driver: FakeDriver) -> None:
+async def test_published_volume_is_in_use_though_the_driver_does_not_stage(root: Path, driver: FakeDriver) -> None:
     driver.capabilities = ()
     async with ready(root, driver) as world:
         await world.csi.set_up(world.pod("u1"), VOLUME)
@@ -715,7 +715,7 @@ async def test_driver_error_is_shown_with_its_message(root: Path, driver: FakeDr
         await world.csi.set_up(world.pod("u1"), VOLUME)
 
 
-async def test_how_full_a_volume_is(root: Path, driver: FakeDriver) -> None:
+async def test_volume_sizes_are_reported_by_the_driver_or_unknown(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         pod = world.pod("u1")
         await world.csi.set_up(pod, VOLUME)

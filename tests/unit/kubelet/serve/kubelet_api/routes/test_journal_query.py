@@ -46,7 +46,7 @@ def test_log_query_is_read_from_the_parameters(query: dict[str, list[str]], expe
         ({"query": ["a"], "boot": ["x"]}, "boot"),
     ],
 )
-def test_what_cannot_be_read(query: dict[str, list[str]], text: str) -> None:
+def test_malformed_journal_query_is_rejected_with_the_reason(query: dict[str, list[str]], text: str) -> None:
     with pytest.raises(BadQueryError, match=text):
         log_query(query)
 
@@ -70,7 +70,7 @@ def test_what_cannot_be_read(query: dict[str, list[str]], text: str) -> None:
         ),
     ],
 )
-def test_what_is_not_to_be_had(query: dict[str, list[str]], text: str) -> None:
+def test_contradictory_journal_query_is_rejected_with_the_reason(query: dict[str, list[str]], text: str) -> None:
     with pytest.raises(RefusedQueryError, match=text):
         log_query(query)
 
