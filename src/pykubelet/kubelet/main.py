@@ -16,13 +16,12 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.daemon.watchdog import Watchdog
-from pykubelet.kubelet.compose.agent import Agent, build_agent, start_faults
+from pykubelet.kubelet.compose.agent import Agent, build_agent
 from pykubelet.kubelet.compose.cgroup_driver import check_runtime_driver, with_runtime_driver
 from pykubelet.kubelet.compose.cluster.entry import make_ready
 from pykubelet.kubelet.compose.reload.held_ports import HeldPorts
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.reload.config_input import ConfigInput
-from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, Reason
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +58,7 @@ def _start_tracing(settings: Settings) -> None:
 
 async def run_agent(agent: Agent, settings: Settings, *, failed: Callable[[], None], notifier: Notifier) -> None:
     """Start the agent and run its core tasks until cancelled or one of them fails; see ``run_kubelet``."""
-    await _start(agent, settings)
+    await agent.start.run()
     with blocking.on_hung(agent.hung_calls):
         async with asyncio.TaskGroup() as group:
             for name, part in agent.parts().items():
@@ -75,34 +74,6 @@ async def _serve(agent: Agent, notifier: Notifier) -> None:
     await agent.servers.serving()
     notifier.ready()
     await Watchdog(notifier, agent.servers.fault, clock=agent.recorders.clock).run()
-
-
-async def _start(agent: Agent, settings: Settings) -> None:
-    """Read what exists on the node, before the first pod arrives; what is nearest to the runtime comes first."""
-    actuators, events = agent.actuators, agent.recorders.events
-    async with asyncio.TaskGroup() as group:
-        group.create_task(agent.recorders.history.load(), name="load-history")
-        await agent.observers.health.check()
-        enforced = await actuators.resources.levels.start()
-    existing = await actuators.pod_resources.pods_before()
-    await actuators.runtime.allocations.load(existing)
-    await actuators.runtime.restarts.load(existing)
-    await actuators.users.load(existing)
-    agent.admission.admitted_before(existing)
-    events.event(None, NORMAL, Reason.STARTING, "Starting kubelet.")
-    for reason, text in await blocking.call("start-up", start_faults, actuators.node, settings.root_dir):
-        events.event(None, WARNING, reason, text)
-    for text in enforced:
-        events.event(None, NORMAL, Reason.NODE_ALLOCATABLE_ENFORCED, text)
-    levels = actuators.resources.levels
-    if levels.unenforced is not None:
-        events.event(None, WARNING, Reason.FAILED_NODE_ALLOCATABLE_ENFORCEMENT, levels.unenforced)
-
-    def retried(worked: bool, text: str) -> None:
-        reason = Reason.NODE_ALLOCATABLE_ENFORCED if worked else Reason.FAILED_NODE_ALLOCATABLE_ENFORCEMENT
-        events.event(None, NORMAL if worked else WARNING, reason, text)
-
-    levels.retried.subscribe(retried)
 
 
 async def _run_part(name: str, part: Coroutine[None, None, None], failed: Callable[[], None]) -> None:

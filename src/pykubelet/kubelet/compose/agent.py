@@ -1,5 +1,6 @@
 """Builds one agent: the foundation, the stages, what reloads them, and the servers, which show all of them."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from functools import partial
 from pathlib import Path
@@ -7,13 +8,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
 from pykubelet.kubelet.actuate.assembly import Actuators
+from pykubelet.kubelet.actuate.cgroups.qos_levels import QosLevels
 from pykubelet.kubelet.actuate.node import NodeFacts
 from pykubelet.kubelet.actuate.volumes import SWAPPED_VOLUMES, memory_volumes_may_swap
 from pykubelet.kubelet.compose.adapters import NodeCounter
 from pykubelet.kubelet.compose.foundation import Foundation, build_foundation
 from pykubelet.kubelet.compose.hung_calls import HungCalls
-from pykubelet.kubelet.compose.observe import Observers
 from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.compose.reload.check_settings import check_reload
 from pykubelet.kubelet.compose.reload.live_parts import live_parts
@@ -22,24 +24,73 @@ from pykubelet.kubelet.compose.stages import Stages, build_stages
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync.events import post_periodic_retries
 from pykubelet.kubelet.desired.admission import Admission
+from pykubelet.kubelet.observe.runtime_health import RuntimeHealth
 from pykubelet.kubelet.reload.config_input import ConfigInput
 from pykubelet.kubelet.reload.config_reloader import ConfigReloader
 from pykubelet.kubelet.report.metrics import CountsCollector
 from pykubelet.kubelet.serve.common.binding import Listen, bind
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.reports.events import Reason
+from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, EventRecorder, Reason
 from pykubelet.linux.memory_trim import trim_periodically
 
 Parts = dict[str, Coroutine[None, None, None]]
+
+
+class EnforcementEvents:
+    """Reports as events of the node which limits of all pods and of daemons are written."""
+
+    def __init__(self, levels: QosLevels, events: EventRecorder) -> None:
+        self._levels = levels
+        self._events = events
+        levels.retried.subscribe(self._retried)
+
+    def started(self, enforced: list[str]) -> None:
+        """Report what was written at the start, given as the texts of events, and what was not."""
+        for text in enforced:
+            self._events.event(None, NORMAL, Reason.NODE_ALLOCATABLE_ENFORCED, text)
+        if self._levels.unenforced is not None:
+            self._events.event(None, WARNING, Reason.FAILED_NODE_ALLOCATABLE_ENFORCEMENT, self._levels.unenforced)
+
+    def _retried(self, worked: bool, text: str) -> None:
+        reason = Reason.NODE_ALLOCATABLE_ENFORCED if worked else Reason.FAILED_NODE_ALLOCATABLE_ENFORCEMENT
+        self._events.event(None, NORMAL if worked else WARNING, reason, text)
+
+
+class AgentStart(Struct, frozen=True, kw_only=True):
+    """The first steps of an agent."""
+
+    actuators: Actuators
+    health: RuntimeHealth
+    admission: Admission
+    recorders: Recorders
+    enforcement: EnforcementEvents
+    root: Path
+    """The agent's directory, in which volumes are."""
+
+    async def run(self) -> None:
+        """Read what exists on the node; what is nearest to the runtime comes first."""
+        actuators, events = self.actuators, self.recorders.events
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.recorders.history.load(), name="load-history")
+            await self.health.check()
+            enforced = await actuators.resources.levels.start()
+        existing = await actuators.pod_resources.pods_before()
+        await actuators.runtime.allocations.load(existing)
+        await actuators.runtime.restarts.load(existing)
+        await actuators.users.load(existing)
+        self.admission.admitted_before(existing)
+        events.event(None, NORMAL, Reason.STARTING, "Starting kubelet.")
+        for reason, text in await blocking.call("start-up", _faults, actuators.node, self.root):
+            events.event(None, WARNING, reason, text)
+        self.enforcement.started(enforced)
 
 
 class Agent(Struct, frozen=True, kw_only=True):
     """One agent, ready to start."""
 
     recorders: Recorders
-    actuators: Actuators
-    observers: Observers
-    admission: Admission
+    start: AgentStart
+    """To be run before the core tasks."""
     servers: Servers
     hung_calls: HungCalls
     """The listener for blocking calls that do not respond."""
@@ -71,13 +122,22 @@ def build_agent(settings: Settings, clock: Clock, given: ConfigInput | None = No
     _count_components(ground, stages)
     return Agent(
         recorders=ground.recorders,
-        actuators=stages.actuators,
-        observers=stages.observers,
-        admission=stages.desired.admission,
+        start=_start(ground, stages),
         servers=servers,
         hung_calls=HungCalls(ground.pods.by_uid, ground.recorders.events),
         parts=partial(_core_tasks, ground, stages, servers=servers, reloader=reloader),
         closers=_closers(ground, stages),
+    )
+
+
+def _start(ground: Foundation, stages: Stages) -> AgentStart:
+    return AgentStart(
+        actuators=stages.actuators,
+        health=stages.observers.health,
+        admission=stages.desired.admission,
+        recorders=ground.recorders,
+        enforcement=EnforcementEvents(stages.actuators.resources.levels, ground.recorders.events),
+        root=ground.settings.root_dir,
     )
 
 
@@ -133,8 +193,8 @@ def _closers(ground: Foundation, stages: Stages) -> tuple[Callable[[], Awaitable
     return (ground.access.close, *closing) if ground.access is not None else closing
 
 
-def start_faults(node: NodeFacts, root: Path) -> list[tuple[str, str]]:
-    """Return reasons and texts of warnings. ``root``: directory in which volumes are. Blocks briefly."""
+def _faults(node: NodeFacts, root: Path) -> list[tuple[str, str]]:
+    """Return reasons and texts of warnings. Blocks briefly."""
     found = []
     fault = node.resolv_conf.fault()
     if fault is not None:

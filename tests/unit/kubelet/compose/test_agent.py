@@ -182,8 +182,8 @@ async def test_start_reports_a_node_whose_limits_are_not_written_and_volumes_tha
     monkeypatch.setattr(QosLevels, "start", start)
     async with running(tmp_path) as rig:
         await rig.until_phase("Running", "web-node-1")
-        rig.agent.actuators.resources.levels.retried(False, "still busy")
-        rig.agent.actuators.resources.levels.retried(True, "done")
+        rig.agent.start.actuators.resources.levels.retried(False, "still busy")
+        rig.agent.start.actuators.resources.levels.retried(True, "done")
         events = (await rig.local("/api/v1/events"))["items"]
         told = [(each["type"], each["reason"], each["message"]) for each in events]
         assert ("Warning", "PossibleMemoryBackedVolumesOnDisk", SWAPPED_VOLUMES) in told
