@@ -197,7 +197,7 @@ async def test_real_pull_of_missing_image_is_not_found(client: CriClient, regist
     assert await client.image_status(spec(missing)) is None
 
 
-async def test_real_pull_from_unavailable_registry_fails_with_the_reference(client: CriClient) -> None:
+async def test_real_pull_from_unavailable_registry_fails_and_names_the_image(client: CriClient) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         reference = f"127.0.0.1:{unused.getsockname()[1]}/app:1"

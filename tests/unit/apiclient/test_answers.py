@@ -17,7 +17,7 @@ from pykubelet.models.meta_v1 import ObjectMeta, Status, StatusDetails
 from pykubelet.testing.fake_api import FakeApi, Fault
 from tests.unit.apiclient.clocks import QuickClock
 
-POD = {"kind": "Pod", "metadata": {"name": "a", "namespace": "default", "uid": "1"}}
+POD: dict[str, Any] = {"kind": "Pod", "metadata": {"name": "a", "namespace": "default", "uid": "1"}}
 
 
 def encoded(value: object) -> bytes:
@@ -25,7 +25,8 @@ def encoded(value: object) -> bytes:
 
 
 def pods(*items: object, kind: str = "PodList", version: str = "9", **meta: Any) -> bytes:
-    return encoded({"kind": kind, "metadata": {"resourceVersion": version, **meta}, "items": items})
+    metadata: dict[str, Any] = {"resourceVersion": version, **meta}
+    return encoded({"kind": kind, "metadata": metadata, "items": items})
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_event_with_another_object_is_an_error(kind: str, value: object) -> None
 
 @pytest.mark.parametrize("missing", ["name", "uid"])
 def test_object_without_name_or_uid_is_not_decodable(missing: str) -> None:
-    value = {**POD, "metadata": {**POD["metadata"], missing: ""}}  # type: ignore[dict-item] # a literal's union
+    value = {**POD, "metadata": {**POD["metadata"], missing: ""}}
     event = read_event(encoded({"type": "MODIFIED", "object": value}), Pod)
     assert event.object is None and event.fault
     assert len(read_list(pods(value), Pod)[0].faults) == 1

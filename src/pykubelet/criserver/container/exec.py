@@ -6,12 +6,12 @@ from typing import Final
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound
-from pykubelet.base.memory_shares import MemoryShares
 from pykubelet.base.units import KIB, MIB, Seconds
 from pykubelet.criserver.container.bundle import prepare
 from pykubelet.criserver.container.container_interfaces import Directories, Sandboxes
 from pykubelet.criserver.container.state.container_state import Container
 from pykubelet.criserver.container.state.table import ContainerTable
+from pykubelet.criserver.memory_shares import MemoryShares
 from pykubelet.criserver.oci import ExecResult
 from pykubelet.criserver.runtimes import ContainerRuntime, Task
 from pykubelet.criserver.spec import build_exec

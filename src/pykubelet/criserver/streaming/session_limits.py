@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from pykubelet.base.errors import Transient
-from pykubelet.base.memory_shares import MemoryShares
 from pykubelet.base.spdy import Bounds
 from pykubelet.base.units import KIB, MIB, Bytes
+from pykubelet.criserver.memory_shares import MemoryShares
 
 MOST: Final = 1024
 """Sessions at a time."""

@@ -140,7 +140,7 @@ async def test_calls_of_one_connection_are_limited_and_another_is_served_meanwhi
             )
         await until(lambda: group.begun == 1024)
         async with grpc.aio.insecure_channel(f"unix:{path}", (("grpc.default_authority", "localhost"),)) as channel:
-            call = channel.unary_unary("/runtime.v1.RuntimeService/Version")
+            call = channel.unary_unary("/runtime.v1.RuntimeService/Version", bytes, bytes)
             with pytest.raises(grpc.aio.AioRpcError, match="DEADLINE_EXCEEDED"):
                 await call(b"", timeout=1)
         assert group.begun == 1025

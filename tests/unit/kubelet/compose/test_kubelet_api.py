@@ -59,8 +59,11 @@ async def test_reviews_are_created_at_the_api_server() -> None:
     client: Any = create_autospec(ApiClient, instance=True)
     reviews = kubelet_api.Reviews(client)
     token, subject = TokenReview(), SubjectAccessReview()
-    assert await reviews.create_token_review(token) is client.create.return_value
-    assert await reviews.create_subject_access_review(subject) is client.create.return_value
+    answers: list[object] = [
+        await reviews.create_token_review(token),
+        await reviews.create_subject_access_review(subject),
+    ]
+    assert answers == [client.create.return_value] * 2
     assert [each.args for each in client.create.call_args_list] == [
         (TOKEN_REVIEWS.all(), token),
         (SUBJECT_ACCESS_REVIEWS.all(), subject),

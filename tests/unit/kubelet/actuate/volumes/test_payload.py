@@ -1,5 +1,7 @@
 """Payloads: files from ConfigMaps, Secrets and pod fields."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,11 +81,20 @@ def test_downward_payload_has_a_file_for_each_item() -> None:
 
 def test_field_that_many_files_have_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be all annotations, a quarter of a megabyte; the event loop does nothing else meanwhile."""
-    pod, written = make_pod({"containers": []}, labels={"a": "1"}), []
-    write = payload.field_value
-    monkeypatch.setattr(payload, "field_value", lambda *given: (written.append(given[1]), write(*given))[1])
+    pod = make_pod({"containers": []}, labels={"a": "1"})
+    written: list[str] = []
+    write = getattr(payload, "field_value")  # noqa: B009 - the module does not export what it imports
+
+    def counted(*given: Any) -> object:
+        written.append(given[1])
+        return write(*given)
+
+    monkeypatch.setattr(payload, "field_value", counted)
     fields = ("metadata.labels", "metadata.name")
-    items = files(*({"path": f"{n}-{field}", "fieldRef": {"fieldPath": field}} for n in range(9) for field in fields))
+    many: list[Fields] = [
+        {"path": f"{n}-{field}", "fieldRef": {"fieldPath": field}} for n in range(9) for field in fields
+    ]
+    items = files(*many)
     found = downward_payload(items, pod, None, DownwardContext())
     assert len(found) == 18 and found["8-metadata.labels"].data == b'a="1"'
     assert written == list(fields)

@@ -142,7 +142,7 @@ def test_addresses_of_the_node_object_count_only_with_an_external_cloud_provider
     assert rig.mirrors.poke.called and not rig.reporter.node_missing.called
 
 
-def test_version_that_the_reporter_knows_already_is_passed_to_nobody() -> None:
+def test_version_that_the_reporter_knows_already_is_not_passed_on() -> None:
     rig = NodeRig(cloud=True)
     rig.reporter.node_updated.return_value = False
     rig.follower.seen({("", "one"): node()})

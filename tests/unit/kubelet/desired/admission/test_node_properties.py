@@ -15,7 +15,7 @@ OWN = NodeProperties(
 )
 
 
-def registered(labels: dict[str, str], taints: tuple[Taint, ...] = (), **allocatable: str) -> Node:
+def registered(labels: dict[str, str], taints: tuple[Taint, ...] = (), **allocatable: str | int | float) -> Node:
     return Node(
         metadata=ObjectMeta(name="one", labels=labels),
         spec=NodeSpec(taints=taints),

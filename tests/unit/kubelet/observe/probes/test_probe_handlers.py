@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -99,7 +99,12 @@ async def test_a_command_is_expanded_once(
 ) -> None:
     """It may have hundreds of thousands of references, and run every second."""
     expanded: list[object] = []
-    monkeypatch.setattr(probe_types, "expand_all", lambda words, _: expanded.append(words) or tuple(words))
+
+    def expand(words: Iterable[str], _: object) -> tuple[str, ...]:
+        expanded.append(words)
+        return tuple(words)
+
+    monkeypatch.setattr(probe_types, "expand_all", expand)
     probed = target(Probe(exec=ExecAction(command=("true",))))
     for _ in range(3):
         assert await handlers.probe(probed) == ProbeObservation(ProbeVerdict.SUCCESS)

@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 
-from pykubelet.base.memory_shares import MemoryShares
+from pykubelet.criserver.memory_shares import MemoryShares
 
 
 def test_shares_become_smaller_and_are_given_back() -> None:
