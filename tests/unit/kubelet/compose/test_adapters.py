@@ -26,7 +26,7 @@ from pykubelet.kubelet.control.workers import WorkerTable
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.observe.pleg import Pleg
 from pykubelet.kubelet.observe.probes import ExecResult
-from pykubelet.kubelet.report.metrics import KubeletMetrics
+from pykubelet.kubelet.report.metrics import PlegMetrics
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent, RuntimeEventKind
 from pykubelet.models.core_v1 import EphemeralContainer
@@ -50,7 +50,7 @@ async def test_command_of_a_probe_that_timed_out_is_a_failure_and_not_an_error()
 
 
 def test_interval_of_a_relist_is_counted_once() -> None:
-    metrics = create_autospec(KubeletMetrics, instance=True)
+    metrics = create_autospec(PlegMetrics, instance=True)
     meter = PlegMeter(metrics)
     meter.relist_duration(1.0)
     meter.relist_interval(10.0)
@@ -62,7 +62,7 @@ def test_interval_of_a_relist_is_counted_once() -> None:
 
 
 async def test_each_stream_counts_as_open_with_its_first_event_and_events_are_passed_on_with_their_delay() -> None:
-    clock, metrics, got = VirtualClock(), create_autospec(KubeletMetrics, instance=True), Mock()
+    clock, metrics, got = VirtualClock(), create_autospec(PlegMetrics, instance=True), Mock()
     event = RuntimeEvent("c", RuntimeEventKind.STARTED, clock.now() - 0.5)
 
     async def watch(deliver: Any) -> None:
@@ -135,7 +135,7 @@ def test_counts_of_a_scrape_are_those_of_all_stages() -> None:
     pleg.pods = {}
     volumes.counts.return_value = {("csi", "desired_state_of_world"): 1}
     levels.protected.return_value = None
-    meter = PlegMeter(create_autospec(KubeletMetrics, instance=True))
+    meter = PlegMeter(create_autospec(PlegMetrics, instance=True))
     meter.last_seen(5.0)
     count = NodeCounter(
         pods=pods, workers=WorkerTable(), pleg=pleg, pleg_meter=meter, volumes=volumes, cgroups=levels, csi=None
