@@ -89,6 +89,21 @@ async def test_store_disk_full_at_deletion_record_stays_deleted(
     await store.close()
 
 
+async def test_deferred_changes_of_several_records_are_all_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, stopped = _Disk(monkeypatch), replace(SANDBOX, phase=SandboxPhase.STOPPED)
+    store = await Store.open(tmp_path / "state.db")
+    await store.sandboxes.add(SANDBOX)
+    await store.containers.add(CONTAINER)
+    disk.refuse(1, 2, 3)
+    await store.containers.note(_RUNNING)
+    await store.sandboxes.note(stopped)
+    await store.containers.note(_EXITED)
+    await store.close()
+    assert await _written(tmp_path / "state.db") == ([stopped], [_EXITED])
+
+
 async def test_store_closed_after_disk_full_writes_deferred_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

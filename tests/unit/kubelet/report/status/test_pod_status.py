@@ -70,6 +70,14 @@ def test_start_time_is_that_of_the_agent_if_it_knows_it() -> None:
     assert compute_pod_status(pod(), runtime(), context).start_time == time_from_unix(NOW - 30)
 
 
+def test_start_time_is_that_of_the_api_server_if_the_last_status_has_none() -> None:
+    seen = pod()
+    seen = replace(seen, status=replace(seen.status, start_time=time_from_unix(NOW - 60)))
+    previous = core.PodStatus(phase="Pending")
+    context = StatusContext(now=NOW, previous=previous, host_ips=HOST, terminating=False, started=NOW - 30)
+    assert compute_pod_status(seen, runtime(), context).start_time == time_from_unix(NOW - 60)
+
+
 @pytest.mark.parametrize(
     ("resizing", "reported", "expected"),
     [(True, "1Gi", "1Gi"), (True, "", "2Gi"), (False, "1Gi", "2Gi"), (False, "", "2Gi")],
