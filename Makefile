@@ -8,7 +8,7 @@ OPENAPI ?=
 APT := $(shell cat tools/debian-packages.txt | tr '\n' ' ')
 APT_V2 := $(shell cat tools/debian-packages-v2.txt | tr '\n' ' ')
 APT_TESTS := $(shell cat tools/debian-packages-tests.txt | tr '\n' ' ')
-# What of the tests in the emulated machine runs: `smoke`, `selinux` (in a machine of its own), or all of the others.
+# Part of the tests in the emulated machine to run: `smoke`, `selinux` (in a machine of its own), or all of the others.
 V2 ?= not selinux
 # The Debian release of that machine, such as trixie; empty: the one of this machine.
 RELEASE ?=

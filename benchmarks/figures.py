@@ -53,5 +53,5 @@ def differences(values: Sequence[float], floors: Sequence[float]) -> tuple[float
 
 
 def find(figures: Iterable[Figure], key: str, subject: str) -> Figure | None:
-    """The series with that key and subject; None if it was not taken."""
+    """The series with that key and subject; None if it was not measured."""
     return next((figure for figure in figures if figure.key == key and figure.subject == subject), None)

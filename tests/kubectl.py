@@ -14,8 +14,8 @@ from pykubelet.testing.patience import PATIENCE
 
 def program() -> str:
     """Path of kubectl; empty if it is not installed."""
-    beside = Path(os.environ.get("KUBEBUILDER_ASSETS", "/nonexistent"), "kubectl")
-    return str(beside) if beside.is_file() else shutil.which("kubectl") or ""
+    in_assets = Path(os.environ.get("KUBEBUILDER_ASSETS", "/nonexistent"), "kubectl")
+    return str(in_assets) if in_assets.is_file() else shutil.which("kubectl") or ""
 
 
 needs_kubectl = pytest.mark.skipif(

@@ -6,6 +6,7 @@ such a word is right (a foreign name, a format that stays), each with a reason.
 Exit status: 0 clean; 1 words were found, one line each; 2 the list of exceptions is wrong.
 """
 
+import ast
 import os
 import re
 import sys
@@ -46,13 +47,31 @@ WORDS: Final[Mapping[str, str]] = {
     r"(?-i:is none)(?=[.,:;\"'\])}]|$)": "is invalid, does not exist",
     r"(as|in|of|by|with|from|than|unlike|like) the reference": "upstream, the Go kubelet",
     r"the reference('s| (does|has|kubelet|agent))": "upstream, the Go kubelet",
+    r"what (is|was|were|has been) left": "leftover, rest, remaining",
+    r"not taken(?! (as|for))": "rejected, refused",
+    r"(run|runs|launched|made) ahead": "pre-create, before",
+    r"(?<=[:;] )who|(?-i:Who)": "the caller, the client, the owner",
+    r"(?<=/)ports\.py": "interfaces.py",
 }
 """Replacements by regular expression over words. Names are split into words first: ``image_rooms``, ``ImageRooms``."""
+
+NAMES: Final[Mapping[str, str]] = {
+    "turns": "slots, steps, order",
+    "together": "total, concurrent",
+    "ahead": "early, precreated, prefetched",
+    "moves": "steps, migrations",
+    "beside": "siblings, others, background",
+    "rooms": "stores",
+    "who": "user, subject, caller",
+    "told": "what it holds: message, reported, extra",
+}
+"""Ordinary words that texts may use, but that say too little in the name of a variable, function or class."""
 
 _PATTERN = re.compile(
     "|".join(rf"(?P<w{number}>\b(?:{word})(?!\w))" for number, word in enumerate(WORDS)), re.IGNORECASE
 )
 _JOINTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
+_NAMES = re.compile(rf"(?<![a-z])(?:{'|'.join(NAMES)})(?![a-z])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +94,24 @@ def look(path: str, text: str) -> Iterator[Found]:
         for match in _PATTERN.finditer(_JOINTS.sub(" ", line)):
             instead = list(WORDS.values())[int(str(match.lastgroup)[1:])]
             yield Found(path, number, match[0].lower(), instead)
+    if path.endswith(".py") and _NAMES.search(text):
+        yield from _poor_names(path, text)
+
+
+def _poor_names(path: str, text: str) -> Iterator[Found]:
+    """The names that a Python file defines with words of ``NAMES``; the names of tests are sentences."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                pass
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
+                pass
+            case _:
+                continue
+        if not name.startswith("test_"):
+            for word in sorted(NAMES.keys() & _JOINTS.sub(" ", name).lower().split()):
+                if word != "told" or path.startswith("src/"):
+                    yield Found(path, node.lineno, word, NAMES[word])
 
 
 def allowed(text: str) -> set[tuple[str, str]]:

@@ -166,7 +166,7 @@ def test_node_that_was_created_ahead_of_time_needs_no_right_to_create_it(cluster
             cluster.api.merge(_PATH, {"metadata": {"labels": {"kubernetes.io/hostname": None}}})
             cluster.agent.start()
             wait_for(lambda: cluster.api.node_condition(NODE).get("status") == "True", 20.0, cluster.agent.log_tail)
-            # Who creates a node leaves the labels to its agent.
+            # The creator of a node leaves the labels to its agent.
             wait_for(
                 lambda: _node(cluster)["metadata"]["labels"].get("kubernetes.io/hostname") == NODE,
                 20.0,

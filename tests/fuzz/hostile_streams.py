@@ -145,7 +145,7 @@ class watched_connections:  # noqa: N801 - used like a function
             bounds = connection._bounds
             for what, value, limit in (
                 ("streams", len(connection._streams), bounds.streams),
-                ("held", connection._held, bounds.held_together + _CHUNK),
+                ("held", connection._held, bounds.held_total + _CHUNK),
                 ("queued", connection._queued, bounds.queued_at_most + _CHUNK),
                 ("queue", len(connection._queue), connection._queued),
                 ("undecoded", len(connection._decoder._buffer), _CHUNK),

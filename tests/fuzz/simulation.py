@@ -120,10 +120,10 @@ class SimulatedClock:
     """A ``base.clock.Clock`` on the loop's time; the wall clock can be set."""
 
     loop: SimulatedLoop
-    ahead: Seconds = 0.0
+    skew: Seconds = 0.0
 
     def now(self) -> Seconds:
-        return _WALL + self.loop.time() + self.ahead
+        return _WALL + self.loop.time() + self.skew
 
     def monotonic(self) -> Seconds:
         return self.loop.time()

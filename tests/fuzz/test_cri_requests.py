@@ -170,9 +170,9 @@ def test_check_of_the_lists_finds_what_is_left_of_a_removed_pod(what: str) -> No
 def test_any_request_about_images_is_answered_or_refused(seed: int) -> None:
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as directory, asyncio.Runner() as runner:
-        rooms = open_stores(Path(directory) / "rooms")
+        stores = open_stores(Path(directory) / "rooms")
         stage = Stage(SimulatedLoop(chance), Path(directory))
-        ImageCalls(rooms.images, NoContainers()).register(cast(Calls, stage))
+        ImageCalls(stores.images, NoContainers()).register(cast(Calls, stage))
         nonsense = Nonsense(chance, Path(directory), ())
         for name in sorted({*stage.calls, *stage.streams}):
             request = stage.requests[name]()

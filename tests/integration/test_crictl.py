@@ -57,7 +57,7 @@ class Crictl:
         return (done.stdout + done.stderr if fails or both else done.stdout).strip()
 
     @contextmanager
-    def beside(self, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    def background(self, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
         """Run a command until the end of the block."""
         program = subprocess.Popen(
             self.command(*arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -140,7 +140,7 @@ def test_crictl_commands_succeed(crictl: Crictl, isolation: Isolation, daemon: P
 
     _wait_logs(crictl, container)
     assert crictl("logs", "-s", "stdout", container) == "line 1"
-    with crictl.beside("logs", "-f", container) as follow:
+    with crictl.background("logs", "-f", container) as follow:
         crictl("exec", "-s", container, "sh", "-c", "echo more > /proc/1/fd/1")
         assert follow.stdout is not None
         assert "more\n" in [follow.stdout.readline() for _ in range(3)]
@@ -182,13 +182,13 @@ def test_crictl_streams_exec_attach_and_port_forward(
     said, code = crictl.on_terminal("exec", "-it", "-r", transport, container, "sh", typed="exit 5\n")
     assert code != 0 and "5" in said, said
 
-    with crictl.beside("attach", "-i", "-r", transport, container) as attached:
+    with crictl.background("attach", "-i", "-r", transport, container) as attached:
         assert attached.stdin is not None and attached.stdout is not None
         attached.stdin.write("hello\n")
         attached.stdin.flush()
         assert attached.stdout.readline() == "got hello\n"
 
-    with crictl.beside("port-forward", "-r", transport, pod, ":8080") as forward:
+    with crictl.background("port-forward", "-r", transport, pod, ":8080") as forward:
         assert forward.stdout is not None
         port = forward.stdout.readline().split(":")[1].split(" ")[0]
         wait_for(lambda: _page(port) == "page\n", 20, lambda: "nothing is served")

@@ -1,4 +1,4 @@
-"""Private images on a real runtime and registry: credential provider plugins, and who may use a present image."""
+"""Private images on a real runtime and registry: credential provider plugins, and the use of present images."""
 
 import base64
 import json

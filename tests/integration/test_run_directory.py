@@ -1,4 +1,4 @@
-"""The agent's run directory with the runtime server's directory in it, as it is by default: who gets what of it."""
+"""The agent's run directory with the runtime server's directory in it, as it is by default, and access to it."""
 
 import json
 import os

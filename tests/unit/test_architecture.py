@@ -48,7 +48,7 @@ def test_no_file_is_longer_than_400_lines(path: Path) -> None:
         # A number may be another process's when the signal comes; only the parent of an unreaped child knows.
         (r"\bos\.(kill|killpg)\b", {"base/proc.py"}),
         (r"\bpidfd_send_signal\b", {"base/proc.py", "linux/pidfd.py", "criserver/spec/security/system_calls.py"}),
-        # Who opens a process by its number must check that it is the one that is meant: `criserver.processes` does.
+        # A caller that opens a process by its number must check that it is the one: `criserver.processes` does.
         (
             r"\bPidFd\(",
             {

@@ -130,7 +130,7 @@ def test_docstring_lists_the_packages_beside_that_are_imported(package: str) -> 
     assert listed == sorted(siblings(package)), f"{package}/__init__.py: write 'Imports of {whole}: {expected}.'"
 
 
-_BESIDE = re.compile(r"Imports\s+beside\s+it:\s+([^.]*)\.|Imports\s+(no)\s+package\s+beside\s+it\.")
+_SIBLING_IMPORTS = re.compile(r"Imports\s+beside\s+it:\s+([^.]*)\.|Imports\s+(no)\s+package\s+beside\s+it\.")
 
 
 @pytest.mark.parametrize("package", [each for each in _PACKAGES if each and Path(each).name != "plan"])
@@ -139,6 +139,6 @@ def test_packages_say_what_they_import(package: str) -> None:
     names = [f"``{name}``" for name in sorted(siblings(package))]
     line = f"Imports beside it: {', '.join(names)}." if names else "Imports no package beside it."
     assert re.search(r"import", text, re.IGNORECASE), f"{package}/__init__.py: write {line!r}"
-    found = _BESIDE.search(text)
+    found = _SIBLING_IMPORTS.search(text)
     if found:
         assert " ".join(found[0].split()) == line

@@ -31,7 +31,7 @@ class Node:
     def install(self, *, compared: bool) -> None:
         """Install and start the units with runc and the systemd cgroup driver, and import an image.
 
-        ``compared``: a test will compare what is left with what was there before.
+        ``compared``: a test will compare the state afterwards with the state before.
         """
         if compared:
             self.before = self.ask(traces)

@@ -168,8 +168,8 @@ def test_kernel_enforces_a_policy_that_knows_containers(node: Node) -> None:
 def test_container_runs_with_the_label_of_the_policy_and_a_level_of_its_pod(
     node: Node, pods: dict[str, Any], levels: dict[str, str]
 ) -> None:
-    main, beside = (label(node, each["pid"]) for each in pods["owner"]["containers"].values())
-    assert main == beside == f"system_u:system_r:container_t:{levels['owner']}"
+    main, second = (label(node, each["pid"]) for each in pods["owner"]["containers"].values())
+    assert main == second == f"system_u:system_r:container_t:{levels['owner']}"
     assert OWN.fullmatch(levels["owner"]) and OWN.fullmatch(levels["host"]), levels
     assert levels["owner"] != levels["host"]
 

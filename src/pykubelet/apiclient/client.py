@@ -26,7 +26,7 @@ from pykubelet.apiclient.watch import Lines, Listing, WatchEvent, read_event, re
 from pykubelet.base.backoff import jittered
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.rate_limit import RateLimit
-from pykubelet.base.concurrency.tasks import with_turns
+from pykubelet.base.concurrency.tasks import yielding_to_loop
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.http.head_limits import BoundedConnector
 from pykubelet.base.http.proxy import proxy_for
@@ -218,7 +218,7 @@ class ApiClient:
                 raise await self._failure(response, what)
             try:
                 async for chunk in response.content.iter_any():
-                    async for line in with_turns(lines.feed(chunk)):
+                    async for line in yielding_to_loop(lines.feed(chunk)):
                         yield read_event(line, target.kind)
             except aiohttp.SocketTimeoutError:
                 return

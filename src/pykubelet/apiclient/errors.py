@@ -64,9 +64,9 @@ def error_of_response(code: int, body: bytes, what: str, retry_after: str = "") 
     """Return the error for an HTTP answer other than success; the body may or may not be a Status."""
     status = Status(code=code)
     try:
-        told = decode(body, Status)
-        if told.kind == "Status":
-            status = Status(code=code, message=told.message, reason=told.reason, details=told.details)
+        answer = decode(body, Status)
+        if answer.kind == "Status":
+            status = Status(code=code, message=answer.message, reason=answer.reason, details=answer.details)
     except Invalid:
         status = Status(code=code, message=f"HTTP status {code}: {body[:_SHOWN].decode(errors='replace').strip()}")
     return error_of(status, what, float(retry_after) if retry_after.isdecimal() else None)

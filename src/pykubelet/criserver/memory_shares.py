@@ -13,8 +13,8 @@ _PART: Final = 8
 class MemoryShares:
     """Reserves shares between two sizes. The smallest one is given even if no memory is free."""
 
-    def __init__(self, *, together: int, smallest: int, largest: int) -> None:
-        self._free = together
+    def __init__(self, *, total: int, smallest: int, largest: int) -> None:
+        self._free = total
         self._smallest = smallest
         self._largest = largest
 

@@ -1,4 +1,4 @@
-"""What the kernel tells over sockets: who listens on a Unix socket, addresses of interfaces, changes of nftables."""
+"""Reads from kernel sockets: the listeners of a Unix socket, addresses of interfaces, changes of nftables."""
 
 import errno
 import ipaddress

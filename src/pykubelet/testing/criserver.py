@@ -127,9 +127,9 @@ class PrivateCriServer:
     async def _import(self, archive: Path) -> None:
         from pykubelet.criserver.wiring.images import open_images
 
-        rooms = await open_images(self.settings(), SystemClock())
+        stores = await open_images(self.settings(), SystemClock())
         with archive.open("rb") as file:
-            await rooms.images.import_archive(file, str(archive))
+            await stores.images.import_archive(file, str(archive))
 
     def pid(self) -> int | None:
         """The daemon's process id; None if it does not run."""

@@ -82,7 +82,7 @@ class Lock:
     """An inhibitor lock that a client of the stand-in took."""
 
     arguments: tuple[str, ...]
-    """What, who, why and mode."""
+    """The arguments ``what``, ``who``, ``why`` and ``mode`` of Inhibit."""
     reader: int
 
     @property

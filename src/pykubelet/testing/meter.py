@@ -7,7 +7,7 @@ from pykubelet.kubelet.types.reports.work_meter import StoragePlugin
 
 
 @dataclass
-class ToldMeter:
+class RecordingMeter:
     """A meter that records one line for each operation, in order."""
 
     lines: list[str] = field(default_factory=list)

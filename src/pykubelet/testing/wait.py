@@ -3,7 +3,7 @@
 ``until`` and ``until_answer`` wait for a condition, ``settle`` runs the event loop until it is idle, and
 ``nothing_within`` is the last resort to verify that other processes or threads do not do something, if no later event
 proves that they would have done it by now. ``held_calls`` is for tests that hold blocking calls, so that ``settle`` and
-the virtual clock do not wait for these. ``turns_of_another`` counts the turns that other tasks have. Tests without
+the virtual clock do not wait for these. ``steps_of_another_task`` counts how often another task runs. Tests without
 an event loop use ``wait_for`` and ``nothing_within`` of ``testing.agent``.
 """
 
@@ -56,26 +56,26 @@ async def until(condition: Callable[[], object], seconds: Seconds = 30.0) -> Non
         raise AssertionError(f"not within {seconds * PATIENCE:g} s") from error
 
 
-class Turns:
-    """How many turns another task has had in the event loop."""
+class LoopSteps:
+    """Number of times that another task has run in the event loop."""
 
     def __init__(self) -> None:
         self.count = 0
 
     async def run(self) -> None:
-        """Take every turn; runs until cancelled."""
+        """Run in each iteration of the event loop until cancelled."""
         while True:
             self.count += 1
             await asyncio.sleep(0)
 
 
 @asynccontextmanager
-async def turns_of_another() -> AsyncIterator[Turns]:
-    """Count the turns of another task meanwhile, to see that long work leaves other tasks theirs."""
-    turns = Turns()
-    task = asyncio.create_task(turns.run())
+async def steps_of_another_task() -> AsyncIterator[LoopSteps]:
+    """Count the steps of another task meanwhile, to see that long work does not block the event loop."""
+    steps = LoopSteps()
+    task = asyncio.create_task(steps.run())
     try:
-        yield turns
+        yield steps
     finally:
         task.cancel()
 

@@ -38,9 +38,9 @@ NAME = "localhost/demo/busybox:1"
 class Commands:
     """The command line, and the server behind its socket."""
 
-    def __init__(self, socket: str, rooms: Stores) -> None:
+    def __init__(self, socket: str, stores: Stores) -> None:
         self.socket = socket
-        self.rooms = rooms
+        self.stores = stores
 
     async def run(self, *arguments: str, input: bytes | None = None) -> Result:
         full = ["image", "--endpoint", self.socket, *arguments]
@@ -52,15 +52,15 @@ class Commands:
         return done.stdout
 
     def only(self) -> ImageRecord:
-        (image,) = self.rooms.images.list()
+        (image,) = self.stores.images.list()
         return image
 
 
 @pytest.fixture
 async def commands(tmp_path: Path) -> AsyncIterator[Commands]:
-    rooms = open_stores(tmp_path / "root", World(tmp_path / "world").registry)
-    async with serve(rooms.images, tmp_path) as socket:
-        yield Commands(socket, rooms)
+    stores = open_stores(tmp_path / "root", World(tmp_path / "world").registry)
+    async with serve(stores.images, tmp_path) as socket:
+        yield Commands(socket, stores)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ async def test_imported_image_is_listed_inspected_and_removed(commands: Commands
     again = await commands.run("rm", NAME)
     assert again.exit_code == 1 and f"image {NAME} is not present" in again.stderr
     assert isinstance((await commands.run("inspect", NAME)).exception, NotFound)
-    assert commands.rooms.images.list() == []
+    assert commands.stores.images.list() == []
 
 
 @pytest.mark.root
@@ -104,7 +104,7 @@ async def test_exported_archive_can_be_imported(commands: Commands, archive: Pat
     magic = {"tar": b"oci-", "tar.gz": b"\x1f\x8b", "tar.zst": b"\x28\xb5\x2f\xfd"}[suffix]
     assert out.read_bytes().startswith(magic)
     await commands.good("rm", NAME)
-    assert commands.rooms.content.digests() == set()
+    assert commands.stores.content.digests() == set()
     await commands.good("import", "-", input=out.read_bytes())
     assert commands.only() == before
     assert [path.name for path in tmp_path.glob(".*.part")] == []
@@ -124,13 +124,13 @@ async def test_new_names_at_import(commands: Commands, archive: Path, tmp_path: 
         manifest = packed.extractfile("manifest.json")
         assert manifest is not None
         assert [one["RepoTags"] for one in json.load(manifest)] == [["demo:two"], ["localhost/other:1"]]
-    for image in commands.rooms.images.list():
+    for image in commands.stores.images.list():
         await commands.good("rm", image.id)
     refused = await commands.run("import", str(both), "-t", "one:1")
     assert isinstance(refused.exception, Permanent) and str(refused.exception).startswith(f"{both}: ")
     assert "has 2 images (docker.io/library/demo:two, localhost/other:1)" in str(refused.exception)
     await commands.good("import", str(both))
-    assert {tag for image in commands.rooms.images.list() for tag in image.tags} == {
+    assert {tag for image in commands.stores.images.list() for tag in image.tags} == {
         "docker.io/library/demo:two",
         "localhost/other:1",
     }
@@ -142,7 +142,7 @@ async def test_new_names_at_import(commands: Commands, archive: Path, tmp_path: 
 async def test_invalid_archive_of_any_length_is_rejected(commands: Commands, data: bytes) -> None:
     done = await commands.run("import", "-", input=data)
     assert isinstance(done.exception, Permanent) and "not an image archive" in str(done.exception)
-    assert commands.rooms.content.digests() == set()
+    assert commands.stores.content.digests() == set()
 
 
 @pytest.mark.root
@@ -181,10 +181,10 @@ async def test_interrupted_pull_is_cancelled(commands: Commands) -> None:
 
             with pytest.raises(KeyboardInterrupt):
                 await asyncio.to_thread(_interrupted, client, f"{registry.host}/app:1", update)
-        await until(lambda: not (commands.rooms.images.running_pulls or commands.rooms.content.digests()))
+        await until(lambda: not (commands.stores.images.running_pulls or commands.stores.content.digests()))
         registry.pause.set()
     assert steps
-    assert list((commands.rooms.content.root / "ingest").iterdir()) == []
+    assert list((commands.stores.content.root / "ingest").iterdir()) == []
 
 
 def _interrupted(client: ImageClient, reference: str, update: object) -> None:
@@ -213,17 +213,17 @@ async def test_rm_of_one_name_keeps_the_others_and_the_last_one_removes_the_imag
     assert await commands.good("rm", "other:2") == "untagged: docker.io/library/other:2\n"
     assert (commands.only().id, commands.only().tags) == (identity, (NAME,))
     assert f"removed: {identity}\n" in await commands.good("rm", NAME)
-    assert commands.rooms.images.list() == [] and commands.rooms.content.digests() == set()
+    assert commands.stores.images.list() == [] and commands.stores.content.digests() == set()
     missing = await commands.run("tag", NAME, "x:1")
     assert isinstance(missing.exception, NotFound) and f"image {NAME} is not present" in str(missing.exception)
 
 
 @pytest.mark.root
 async def test_rm_refuses_an_image_that_a_container_uses(tmp_path: Path, archive: Path) -> None:
-    rooms = open_stores(tmp_path / "root", World(tmp_path / "world").registry)
+    stores = open_stores(tmp_path / "root", World(tmp_path / "world").registry)
     users: dict[str, list[str]] = {}
-    async with serve(rooms.images, tmp_path, users) as socket:
-        commands = Commands(socket, rooms)
+    async with serve(stores.images, tmp_path, users) as socket:
+        commands = Commands(socket, stores)
         await commands.good("import", str(archive), "-t", "a:1", "-t", "a:2")
         identity = commands.only().id
         users[identity] = ["container main of pod default/web"]
@@ -234,7 +234,7 @@ async def test_rm_refuses_an_image_that_a_container_uses(tmp_path: Path, archive
             assert f"image {name} is used by container main of pod default/web; remove the pods" in refused.stderr
         assert (await commands.good("prune", "--all")).startswith("0 images, 0B")
         await commands.good("rm", "--force", "a:2")
-        assert rooms.images.list() == []
+        assert stores.images.list() == []
 
 
 @pytest.mark.root
@@ -244,25 +244,25 @@ async def test_prune_removes_what_dry_run_announces_and_nothing_else(commands: C
         path = tmp_path / f"{number}.tar"
         pack(ImageSpec(f"localhost/n{number}:1", files=files[number]), path, os.uname().machine)
         await commands.good("import", str(path), *(word for tag in tags for word in ("-t", tag)))
-    first, kept, tagged = (image.id for image in commands.rooms.images.list())
-    assert commands.rooms.images.list()[0].tags == ()
-    before = (await commands.rooms.images.fs_info()).used_bytes
+    first, kept, tagged = (image.id for image in commands.stores.images.list())
+    assert commands.stores.images.list()[0].tags == ()
+    before = (await commands.stores.images.fs_info()).used_bytes
     announced = await commands.good("prune", "--dry-run")
     assert f"would remove: <none> {first[7:19]}" in announced or f"{first[7:19]}\n" in announced
-    assert len(commands.rooms.images.list()) == 3
-    pruned = await commands.rooms.images.prune(lambda _: (), ("kept:1",), also_tagged=False, dry_run=True)
+    assert len(commands.stores.images.list()) == 3
+    pruned = await commands.stores.images.prune(lambda _: (), ("kept:1",), also_tagged=False, dry_run=True)
     done = await commands.good("prune")
-    assert done.splitlines()[-1].startswith("1 image, ") and {image.id for image in commands.rooms.images.list()} == {
+    assert done.splitlines()[-1].startswith("1 image, ") and {image.id for image in commands.stores.images.list()} == {
         kept,
         tagged,
     }
-    assert before - (await commands.rooms.images.fs_info()).used_bytes == pytest.approx(pruned.freed, rel=0.1)
-    rest = await commands.rooms.images.prune(
+    assert before - (await commands.stores.images.fs_info()).used_bytes == pytest.approx(pruned.freed, rel=0.1)
+    rest = await commands.stores.images.prune(
         lambda image: ["x"] * (image == tagged), ("kept:1",), also_tagged=True, dry_run=False
     )
-    assert rest.images == () and len(commands.rooms.images.list()) == 2
+    assert rest.images == () and len(commands.stores.images.list()) == 2
     assert (await commands.good("prune", "--all")).startswith("removed: ")
-    assert commands.rooms.images.list() == []
+    assert commands.stores.images.list() == []
 
 
 async def test_import_of_a_missing_file_names_it(commands: Commands, tmp_path: Path) -> None:
@@ -397,12 +397,12 @@ async def test_documented_recipe_works(commands: Commands, tmp_path: Path) -> No
     shown = await commands.good("import", str(tmp_path / "busybox.tar"))
     assert shown.startswith("localhost/offline/busybox:1 ")
     image = commands.only()
-    root = await commands.rooms.snapshots.prepare_rootfs(image, "c1")
+    root = await commands.stores.snapshots.prepare_rootfs(image, "c1")
     try:
         done = await proc.run(["chroot", str(root), "/bin/sh", "-c", "echo works"], timeout=10)
         assert done.stdout == b"works\n"
     finally:
-        await commands.rooms.snapshots.remove_rootfs("c1")
+        await commands.stores.snapshots.remove_rootfs("c1")
 
 
 def test_file_in_the_place_of_an_image_to_export_is_recognized() -> None:

@@ -6,7 +6,7 @@ from pykubelet.criserver.memory_shares import MemoryShares
 
 
 def test_shares_become_smaller_and_are_given_back() -> None:
-    shares = MemoryShares(together=1000, smallest=10, largest=100)
+    shares = MemoryShares(total=1000, smallest=10, largest=100)
     with ExitStack() as held:
         sizes = [held.enter_context(shares.reserve()) for _ in range(100)]
         assert sizes == sorted(sizes, reverse=True)

@@ -1,4 +1,4 @@
-"""Who listens on a socket, and what the kernel tells over netlink."""
+"""Listeners of a socket, and messages of the kernel over netlink."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Targets of the Makefile that need root, for a user who is not."""
+"""Targets of the Makefile that need root, for an unprivileged user."""
 
 import os
 import shutil

@@ -29,6 +29,11 @@ SAMPLES = {
     r"(?-i:is none)(?=[.,:;\"'\])}]|$)": ("is none",),
     r"(as|in|of|by|with|from|than|unlike|like) the reference": ("as the reference", "than the reference"),
     r"the reference('s| (does|has|kubelet|agent))": ("the reference's", "the reference does"),
+    r"what (is|was|were|has been) left": ("what is left", "what was left", "what has been left"),
+    r"not taken(?! (as|for))": ("not taken",),
+    r"(run|runs|launched|made) ahead": ("run ahead", "launched ahead"),
+    r"(?<=[:;] )who|(?-i:Who)": ("who",),
+    r"(?<=/)ports\.py": ("ports.py",),
 }
 """Rejected texts by the regular expression in ``words.WORDS`` that finds them."""
 
@@ -59,9 +64,9 @@ def test_every_listed_word_has_a_sample() -> None:
     ("pattern", "sample"), [(pattern, text) for pattern, texts in SAMPLES.items() for text in texts]
 )
 def test_listed_word_in_a_text_is_found_at_its_line(pattern: str, sample: str) -> None:
-    found = list(words.look("a.py", f"first\n\nThe third, {sample}.\n"))
+    found = list(words.look("a.md", f"first\n\nThe third, {'/' if '.' in sample else '; '}{sample}.\n"))
     assert [(one.path, one.line, one.word, one.instead) for one in found] == [
-        ("a.py", 3, sample, words.WORDS[pattern]),
+        ("a.md", 3, sample, words.WORDS[pattern]),
     ]
 
 
@@ -76,7 +81,36 @@ def test_listed_word_in_a_text_is_found_at_its_line(pattern: str, sample: str) -
     ],
 )
 def test_listed_words_joined_into_an_identifier_are_found(line: str) -> None:
-    assert [(one.line, one.word) for one in words.look("a.py", f"# head\n{line}\n")] == [(2, "image rooms")]
+    assert [(one.line, one.word) for one in words.look("a.sh", f"# head\n{line}\n")] == [(2, "image rooms")]
+
+
+@pytest.mark.parametrize(
+    ("code", "word"),
+    [
+        ("turns = 1", "turns"),
+        ("class _Turns: ...", "turns"),
+        ("def with_turns(): ...", "turns"),
+        ("self.held_together = 1", "together"),
+        ("def act(beside): ...", "beside"),
+        ("_WHO: int = 1", "who"),
+        ("for told in x: ...", "told"),
+    ],
+)
+def test_ordinary_word_in_a_name_is_found_at_its_definition(code: str, word: str) -> None:
+    found = list(words.look("src/a.py", f"# he turns, they move together: who told him?\n{code}\nprint(turns, told)\n"))
+    assert [(one.line, one.word, one.instead) for one in found if one.line > 1] == [(2, word, words.NAMES[word])]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("docs/a.md", "turns, together, beside"),
+        ("tests/a.py", "told = 1\ndef test_one_that_turns_is_told(): ...\n"),
+        ("src/a.py", "aheads = 1  # the moves beside it\n"),
+    ],
+)
+def test_ordinary_word_in_a_text_or_in_the_name_of_a_test_is_not_found(path: str, text: str) -> None:
+    assert not list(words.look(path, text))
 
 
 def test_listed_word_in_the_name_of_a_file_is_found_at_line_zero() -> None:

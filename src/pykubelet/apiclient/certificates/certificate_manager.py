@@ -94,12 +94,12 @@ class CertificateManager:
 
         The process ends then, and its next start can use new initial credentials. Source: upstream ``UpdateTransport``.
         """
-        valid_at, told = self._clock.monotonic(), False
+        valid_at, logged = self._clock.monotonic(), False
         while self._is_valid_now() or self._clock.monotonic() - valid_at < after or not self._server_healthy:
             if self._is_valid_now():
-                valid_at, told = self._clock.monotonic(), False
-            elif not told and self._clock.monotonic() - valid_at >= after:
-                told = True
+                valid_at, logged = self._clock.monotonic(), False
+            elif not logged and self._clock.monotonic() - valid_at >= after:
+                logged = True
                 _log.error(
                     "no valid client certificate, and the API server does not respond; a restart may be necessary"
                 )

@@ -97,7 +97,7 @@ def _alternative_names(certificate: x509.Certificate) -> x509.SubjectAlternative
         return None
 
 
-def belongs_together(certificate_pem: bytes, key_pem: bytes) -> bool:
+def matches_key(certificate_pem: bytes, key_pem: bytes) -> bool:
     """Return whether the certificate belongs to this key."""
     try:
         public = x509.load_pem_x509_certificate(certificate_pem).public_key()

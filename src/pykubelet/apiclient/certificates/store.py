@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.apiclient.certificates.certificate_types import CertificatePair, Contents, Validity
-from pykubelet.apiclient.certificates.request import belongs_together, check_key, contents_of, new_key, validity_of
+from pykubelet.apiclient.certificates.request import check_key, contents_of, matches_key, new_key, validity_of
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.base.files.atomic import write_atomic
 from pykubelet.base.files.state_files import clear_path, read_state_file
@@ -64,7 +64,7 @@ class CertificateStore:
             return None
         try:
             certificate = self._initial.certificate.read_bytes()
-            return contents_of(certificate) if belongs_together(certificate, self._initial.key.read_bytes()) else None
+            return contents_of(certificate) if matches_key(certificate, self._initial.key.read_bytes()) else None
         except (OSError, Invalid):
             return None  # the client's own requests fail with the reason
 
@@ -90,7 +90,7 @@ class CertificateStore:
     def put(self, certificate: bytes, key: bytes, now: Seconds) -> None:
         """Store a pair and put it in force. Raises Invalid if it does not match, Permanent if it cannot be written."""
         validity_of(certificate)
-        if not belongs_together(certificate, key):
+        if not matches_key(certificate, key):
             raise Invalid("the issued certificate does not match the requested key")
         name = f"{self._prefix}-{datetime.fromtimestamp(now, UTC):%Y-%m-%d-%H-%M-%S}.pem"
         self._write(self._directory / name, certificate.rstrip() + b"\n" + key)
@@ -126,7 +126,7 @@ class CertificateStore:
 
 
 def _pair_contents(text: bytes) -> Contents:
-    if not belongs_together(text, text):
+    if not matches_key(text, text):
         raise Invalid("not a certificate with its key")
     return contents_of(text)
 

@@ -112,10 +112,10 @@ class Guard:
     def failed(self, name: str, error: Exception) -> None:
         """Log and count a failure and back the item off; for loops that catch the errors themselves."""
         count_failure(self.loop)
-        told = printable(f"{type(error).__name__}: {error}")
+        message = printable(f"{type(error).__name__}: {error}")
         entry = self._failing.pop(name, None)
-        news = entry is None or entry.error != told
-        self._failing[name] = _Failing(told, entry.times + 1 if entry else 1)
+        news = entry is None or entry.error != message
+        self._failing[name] = _Failing(message, entry.times + 1 if entry else 1)
         delay = self._backoff.next(name, self._monotonic())
         while len(self._failing) > _MOST_FAILING:
             self._forget(next(iter(self._failing)))
@@ -124,7 +124,7 @@ class Guard:
         _log.log(
             (logging.ERROR if defect else logging.WARNING) if news else logging.DEBUG,
             "item failed: the loop continues without it and retries it later",
-            extra={"loop": self.loop, "item": printable(name), "error": told, "delay_s": round(delay, 3)},
+            extra={"loop": self.loop, "item": printable(name), "error": message, "delay_s": round(delay, 3)},
             exc_info=error if defect and news else None,
         )
 
@@ -133,8 +133,8 @@ class Guard:
         entry = self._failing.get(name)
         if entry is not None:
             self._forget(name)
-            told = {"loop": self.loop, "item": printable(name), "failures": entry.times}
-            _log.info("item handled after failures", extra=told)
+            extra = {"loop": self.loop, "item": printable(name), "failures": entry.times}
+            _log.info("item handled after failures", extra=extra)
 
     def _forget(self, name: str) -> None:
         self._failing.pop(name, None)

@@ -52,8 +52,8 @@ async def cancel_all(tasks: Collection["asyncio.Task[Any]"]) -> None:
         pending = {each for each in pending if not each.done()}
 
 
-async def with_turns(items: Iterable[_T]) -> AsyncIterator[_T]:
-    """Iterate; after each 16 items other tasks of the event loop have their turn. A pod may have thousands of each."""
+async def yielding_to_loop(items: Iterable[_T]) -> AsyncIterator[_T]:
+    """Iterate, and yield to the event loop after each 16 items: a pod may have thousands of each."""
     for number, item in enumerate(items, 1):
         yield item
         if number % _IN_A_ROW == 0:

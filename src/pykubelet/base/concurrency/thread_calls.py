@@ -88,7 +88,7 @@ class Job(Generic[_T]):
         self._steps = 0
         self._timer: asyncio.TimerHandle | None = None
         self._hung: Hung | None = None
-        self._told_to_stop = False
+        self._asked_to_stop = False
         self._answer: tuple[_T | None, BaseException | None] | None = None
         self._caller: Answer[_T] | None = None
         self._context = contextvars.copy_context()
@@ -142,7 +142,7 @@ class Job(Generic[_T]):
         if self._hung is not None:
             hung_calls.remove(self._hung)
             _log.info("blocking call has ended after all", extra={"owner": printable(self.owner), "call": self._name()})
-        if self._told_to_stop and error is not None:
+        if self._asked_to_stop and error is not None:
             failure, error = error, self.deadline_error()
             error.__cause__ = failure
         self._give(value, error)
@@ -158,15 +158,15 @@ class Job(Generic[_T]):
     def _look(self) -> None:
         """Judge the function, which still runs after its patience."""
         steps = 0 if self._stop is None else self._stop.steps
-        if self._told_to_stop or not self._stalls:
-            if not self._told_to_stop:
+        if self._asked_to_stop or not self._stalls:
+            if not self._asked_to_stop:
                 self._mark_hung()
             self._give(None, self.deadline_error())
             return
         if steps != self._steps:
             self._steps, wait = steps, self.patience
         else:
-            self._told_to_stop, wait = True, _GRACE
+            self._asked_to_stop, wait = True, _GRACE
             self._mark_hung()
             self.stop()
         assert wait is not None

@@ -48,7 +48,7 @@ class LogStream:
         return self._closed
 
     def write(self, text: str) -> None:
-        """Write text, which is whole lines; drop it if it is not taken in time."""
+        """Write text, which is whole lines; drop it if the reader does not read it in time."""
         note = f"{self._dropped} log lines were dropped: the reader of the log did not take them\n"
         before = ("\n" if self._cut else "") + (note if self._dropped else "")
         data = memoryview((before + text).encode(errors="backslashreplace"))

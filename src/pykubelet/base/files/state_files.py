@@ -82,14 +82,14 @@ def read_state_file(path: Path, limit: int, parse: Callable[[bytes], _T]) -> _T:
         cause: Exception = error
     except _UNREADABLE as error:
         cause = error
-    told = f"{cause}" or type(cause).__name__
+    reason = f"{cause}" or type(cause).__name__
     try:
         kept_as = str(set_aside(path))
     except OSError as error:
-        _list(path, f"{told}; it cannot be renamed: {error.strerror}", "")
-        raise Invalid(f"{path} is damaged and cannot be renamed: {told}; {error.strerror}") from cause
-    _list(path, told, kept_as)
-    raise Invalid(f"{path} is damaged, it is kept as {kept_as}: {told}") from cause
+        _list(path, f"{reason}; it cannot be renamed: {error.strerror}", "")
+        raise Invalid(f"{path} is damaged and cannot be renamed: {reason}; {error.strerror}") from cause
+    _list(path, reason, kept_as)
+    raise Invalid(f"{path} is damaged, it is kept as {kept_as}: {reason}") from cause
 
 
 def set_aside_damaged(path: Path, error: str) -> Path:

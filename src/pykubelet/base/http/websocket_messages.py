@@ -29,7 +29,7 @@ class Messages:
     """An iterator over the messages until the peer has gone; it answers the peer's pings.
 
     A server's WebSocket needs ``autoping=False`` and ``timeout=0.0``: else aiohttp itself reads pings, and what comes
-    before the peer's own close, without such turns. A read that is cancelled loses no message.
+    before the peer's own close, without yielding to other tasks. A read that is cancelled loses no message.
     """
 
     def __init__(self, socket: "web.WebSocketResponse | aiohttp.ClientWebSocketResponse") -> None:
@@ -53,7 +53,7 @@ class Messages:
 
 
 async def say_goodbye(socket: "web.WebSocketResponse | aiohttp.ClientWebSocketResponse") -> None:
-    """Tell the peer that nothing more is sent. Who reads goes on until the peer has closed, too."""
+    """Tell the peer that nothing more is sent. The reader goes on until the peer has closed, too."""
     from aiohttp import WSMsgType
 
     if not socket.closed:

@@ -43,7 +43,7 @@ class Bounds(Struct, frozen=True):
     """Open streams that the peer has created."""
     held: int = 512 * KIB
     """Unread bytes of one stream; beyond that, nothing more is read from the connection."""
-    held_together: int = 4 * MIB
+    held_total: int = 4 * MIB
     """Unread bytes of all streams, including those that have ended."""
     queued: int = 256 * KIB
     """Bytes to be sent; beyond that, writers wait."""
@@ -207,7 +207,7 @@ class SpdyConnection:
         while True:
             stream = self._streams.get(frame.stream)
             held = stream.held if stream else 0
-            if held <= bounds.held and self._held <= bounds.held_together:
+            if held <= bounds.held and self._held <= bounds.held_total:
                 return
             self._read_on.clear()
             try:

@@ -130,7 +130,7 @@ class OtlpRecorder:
         return found
 
     def close(self) -> None:
-        """Send what is left, and end. Blocking."""
+        """Send the remaining spans, and end. Blocking."""
         self._provider.shutdown()
 
     def give_up(self) -> None:

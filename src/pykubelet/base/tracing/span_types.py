@@ -61,7 +61,7 @@ class Recorder(Protocol):
         ...
 
     def close(self) -> None:
-        """Send what is left, and end. Blocking until the collector has taken it or ``give_up`` is called."""
+        """Send the remaining spans, and end. Blocking until the collector has taken it or ``give_up`` is called."""
         ...
 
     def give_up(self) -> None:

@@ -31,7 +31,7 @@ def check_manifests(
     ``node``: against that of the agent at ``socket``, False: not, None: if one responds. ``output`` is json, sarif, or
     None for lines. PykubeletError: a path cannot be read, or the agent does not respond though its node is asked for.
     """
-    view, told = _node(socket, node)
+    view, notice = _node(socket, node)
     sources = sources_of(paths)
     findings = check(sources, view, capacity=machine_capacity())
     if view is not None and any(not place.line for each in findings for place in each.related):
@@ -45,7 +45,7 @@ def check_manifests(
         for line in lines(checked, quiet=quiet):
             echo(line)
     if not quiet:
-        echo(told, err=True)
+        echo(notice, err=True)
         echo(summary(checked), err=output is not None or bool(findings))
     failed = checked.count(Severity.ERROR) or (strict and findings)
     return 1 if failed else 0

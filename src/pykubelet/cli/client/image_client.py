@@ -55,10 +55,10 @@ def choose_endpoint(given: str, agent: Path | None = None) -> str:
         except NoPermission:
             raise
         except PykubeletError as error:
-            beside = agent.parent / "criserver" / OWN_SOCKET.name
-            if beside.is_socket():
-                return f"unix://{beside.absolute()}"
-            if beside != OWN_SOCKET:
+            criserver_socket = agent.parent / "criserver" / OWN_SOCKET.name
+            if criserver_socket.is_socket():
+                return f"unix://{criserver_socket.absolute()}"
+            if criserver_socket != OWN_SOCKET:
                 raise Transient(f"{error}; --endpoint names the runtime's socket") from error
     own = [f"unix://{OWN_SOCKET}"] if OWN_SOCKET.is_socket() else []
     found = own or other_runtimes()

@@ -154,9 +154,9 @@ def error_of(status: int, body: bytes) -> PykubeletError:
     """
     wrong_parameter = False
     try:
-        told = json.loads(body)
-        message = str(told["message"])
-        wrong_parameter = any(cause.get("field") for cause in (told.get("details") or {}).get("causes") or ())
+        answer = json.loads(body)
+        message = str(answer["message"])
+        wrong_parameter = any(cause.get("field") for cause in (answer.get("details") or {}).get("causes") or ())
     except (ValueError, KeyError, TypeError, AttributeError):
         message = body.decode(errors="replace").strip() or f"the agent answered {status}"
     match status:

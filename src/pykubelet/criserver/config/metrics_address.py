@@ -20,7 +20,7 @@ class MetricsAddress(Struct, frozen=True):
 def parse_metrics_address(text: str) -> MetricsAddress | None:
     """Parse ``127.0.0.1:PORT``, ``[::1]:PORT`` or an absolute path; None if it is empty.
 
-    Invalid: it is none of these, or not a loopback address: nothing asks clients of /metrics who they are.
+    Invalid: it is none of these, or not a loopback address: clients of /metrics are not authenticated.
     """
     if not text:
         return None

@@ -16,7 +16,7 @@ from pykubelet.criserver.oci import ExecResult
 from pykubelet.criserver.runtimes import ContainerRuntime, Task
 from pykubelet.criserver.spec import build_exec
 
-_TOGETHER: Final = 192 * MIB
+_TOTAL: Final = 192 * MIB
 """Output of all commands that run, of any number of probes and hooks."""
 _LARGEST: Final = 16 * MIB - 64 * KIB
 """Output of one command: CRI's limit, and the response must fit into a gRPC message of 16 MiB."""
@@ -30,7 +30,7 @@ class ContainerCommands:
         self._table = table
         self._sandboxes = sandboxes
         self._directories = directories
-        self._outputs = MemoryShares(together=_TOGETHER, smallest=_SMALLEST, largest=_LARGEST)
+        self._outputs = MemoryShares(total=_TOTAL, smallest=_SMALLEST, largest=_LARGEST)
 
     async def execute(self, identity: str, command: list[str], timeout: Seconds) -> ExecResult:
         """Run a command in a container and wait for it. ProgramTimeout; Permanent: the container is not running.

@@ -244,13 +244,13 @@ class Fetcher:
                 job.tell(Phase.PRESENT, blob.digest, blob.size, blob.size)
                 return
 
-            def told(offset: int) -> None:
+            def report(offset: int) -> None:
                 job.tell(Phase.DOWNLOADING, blob.digest, offset, blob.size)
 
             with self._store.writer(blob.digest, blob.size, job.registry) as writer:
                 await blocking.call_stoppable(f"blob/{blob.digest}/{job.registry}", writer.resume)
-                told(writer.offset)
-                await repository.blob(blob, writer, told)
+                report(writer.offset)
+                await repository.blob(blob, writer, report)
 
     async def _read(self, digest: str) -> bytes:
         """Read a document from the store. Raises NotFound, or Invalid if it is too large."""

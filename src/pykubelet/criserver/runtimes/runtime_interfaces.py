@@ -49,7 +49,7 @@ class TaskStreams(Struct, frozen=True, kw_only=True):
 
 
 class FoundTask(Struct, frozen=True, kw_only=True):
-    """What is left of a task when the server starts."""
+    """State of a task that the server finds at its start."""
 
     start_begun: bool
     """A monitor, a state of the runtime or a PID file exists."""

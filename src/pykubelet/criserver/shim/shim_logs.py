@@ -3,8 +3,8 @@
 conmon calls an OCI runtime's ``create`` with the container's streams. Here a shell stands for the OCI runtime: it
 starts a process that does nothing but hold the ends of these pipes. The shim opens them by their names in /proc, as
 FIFOs. So logs have the same form, back-pressure, rotation and attach socket as those of other containers, and they go
-on while this server does not run. The holder is killed when the shim has written all output; conmon writes what is left
-in its pipes, and ends.
+on while this server does not run. The holder is killed when the shim has written all output; conmon writes the rest
+of its pipes, and ends.
 """
 
 import asyncio

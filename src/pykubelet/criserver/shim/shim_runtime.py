@@ -3,7 +3,7 @@
 The shim is started with the sandbox's own task (the pause process, or a virtual machine) and outlives this server,
 which finds it again by the address in the task's directory. The shim remembers a task's exit until the task is deleted;
 before that, the exit is stored. A shim that has died is noticed by its connection: then its program's command
-``delete`` kills and removes what is left of each task, as in containerd.
+``delete`` kills and removes the leftovers of each task, as in containerd.
 """
 
 import asyncio
@@ -322,7 +322,7 @@ class ShimRuntime:
             return await _killed(process)
 
     async def _remove_unserved(self, task: Task) -> None:
-        """Remove what is left of a task whose shim has died, and shims of its sandbox whose address is unknown."""
+        """Remove the leftovers of a task whose shim has died, and shims of its sandbox whose address is unknown."""
         if task.of_sandbox:
             await blocking.call_to_end(_owner(task), end_strays, task.id)
         await self._remove_rest(task)

@@ -88,7 +88,7 @@ def block_io(
     for number, each in enumerate(parameters):
         where = f"{origin}: Classes.{name}[{number}]"
         weight = _quantity(each.weight, f"{where}.Weight", 10, 1000)
-        rates = {table: _quantity(getattr(each, field), f"{where}.{told}") for field, told, table in _RATES}
+        rates = {table: _quantity(getattr(each, field), f"{where}.{key}") for field, key, table in _RATES}
         if not each.devices:
             if any(rate is not None for rate in rates.values()):
                 raise Invalid(f"{where}: throttling needs Devices")
@@ -99,10 +99,10 @@ def block_io(
             if value is not None:
                 tables.setdefault(table, {}).update(dict.fromkeys(matching, value))
     for table, values in tables.items():
-        told = "weight" if table == "weightDevice" else "rate"
+        value_name = "weight" if table == "weightDevice" else "rate"
         if values:
             found[table] = [
-                {"major": device.major, "minor": device.minor, told: rate} for device, rate in values.items()
+                {"major": device.major, "minor": device.minor, value_name: rate} for device, rate in values.items()
             ]
     return found
 

@@ -42,11 +42,11 @@ def resolve_user(
 
     Invalid: a name is not in the files, an id is out of range, or a group is given without a user.
     """
-    who, _, of_group = _asked(context, image_user).partition(":")
-    uid = _number(who) if who else 0
-    match = _account(passwd, who if uid is None else uid)
+    user, _, of_group = _asked(context, image_user).partition(":")
+    uid = _number(user) if user else 0
+    match = _account(passwd, user if uid is None else uid)
     if uid is None and match is None:
-        raise Invalid(f"user {who!r} is not in the image's /etc/passwd; use a number")
+        raise Invalid(f"user {user!r} is not in the image's /etc/passwd; use a number")
     account = match or _Account("", uid or 0, 0, "/")
     gid = _gid(context, of_group, account.gid, group)
     extra = list(context.supplemental_groups)
@@ -93,10 +93,10 @@ def _checked(number: int, what: str) -> int:
     return number
 
 
-def _account(passwd: Blocks, who: str | int) -> _Account | None:
+def _account(passwd: Blocks, user: str | int) -> _Account | None:
     """Find the first account with this name or id; lines with invalid ids are ignored."""
-    needle = b"%d" % who if isinstance(who, int) else _raw(who)
-    front = rb"[^:\n]*:[^:\n]*:0*%s:" % needle if isinstance(who, int) else rb"%s:" % re.escape(needle)
+    needle = b"%d" % user if isinstance(user, int) else _raw(user)
+    front = rb"[^:\n]*:[^:\n]*:0*%s:" % needle if isinstance(user, int) else rb"%s:" % re.escape(needle)
     for tried, line in enumerate(_lines(passwd, needle + b":", rb"%s[^\n]*" % front)):
         fields = line.decode(errors="replace").split(":")
         uid, gid = (_id(field.strip()) for field in fields[2:4]) if len(fields) > 3 else (None, None)
@@ -104,7 +104,7 @@ def _account(passwd: Blocks, who: str | int) -> _Account | None:
             home = fields[5] if len(fields) > 5 else "/"
             return _Account(fields[0], uid, gid, home.rstrip(), line.partition(b":")[0])
         if tried >= _MAX_BROKEN:
-            raise Invalid(f"the image's /etc/passwd has more than {_MAX_BROKEN} broken lines for user {who!r}")
+            raise Invalid(f"the image's /etc/passwd has more than {_MAX_BROKEN} broken lines for user {user!r}")
     return None
 
 

@@ -64,7 +64,7 @@ class _Copy:
         self._stopped = stopped
         self._path: list[str] = []
         self._levels: list[Generator[str, None, None]] = []
-        """For each directory on the path: what is left of it."""
+        """For each directory on the path: its remaining entries."""
         self._names = 0
         """Names of subdirectories that are kept."""
         self._linked: dict[tuple[int, int], tuple[bytes, int]] = {}

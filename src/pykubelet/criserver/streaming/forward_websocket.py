@@ -18,7 +18,7 @@ _MOST: Final = 64
 """Ports of one session; the number of a channel is one byte."""
 _HELD: Final = 256 * KIB
 """Unread bytes of one port, without the last message, beyond which the client has to wait."""
-_HELD_TOGETHER: Final = 1 * MIB
+_HELD_TOTAL: Final = 1 * MIB
 """Unread bytes of all ports, beyond which the client has to wait."""
 _OVERHEAD: Final = 64
 """Bytes that a message takes in memory beyond its data: many are one byte long."""
@@ -72,7 +72,7 @@ class _Pipe:
 
     async def put(self, data: bytes) -> None:
         """Queue data for the pod, waiting while too much is queued. After the end data is dropped."""
-        while not self._ended and (self._own > _HELD or self._held.total > _HELD_TOGETHER):
+        while not self._ended and (self._own > _HELD or self._held.total > _HELD_TOTAL):
             self._held.less.clear()
             await self._held.less.wait()
         if self._ended:

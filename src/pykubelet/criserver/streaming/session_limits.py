@@ -15,7 +15,7 @@ from pykubelet.criserver.memory_shares import MemoryShares
 
 MOST: Final = 1024
 """Sessions at a time."""
-_TOGETHER: Final = 192 * MIB
+_TOTAL: Final = 192 * MIB
 """Memory of all sessions."""
 _LARGEST: Final = 8 * MIB
 _SMALLEST: Final = 128 * KIB
@@ -25,8 +25,8 @@ _SMALLEST: Final = 128 * KIB
 class SessionLimits:
     """Counts the active sessions and divides the memory among them."""
 
-    def __init__(self, together: int = _TOGETHER, most: int = MOST) -> None:
-        self._memory = MemoryShares(together=together, smallest=_SMALLEST, largest=_LARGEST)
+    def __init__(self, total: int = _TOTAL, most: int = MOST) -> None:
+        self._memory = MemoryShares(total=total, smallest=_SMALLEST, largest=_LARGEST)
         self._most = most
         self.taken = 0
         """Number of active sessions."""
@@ -52,7 +52,7 @@ def bounds(share: Bytes) -> Bounds:
     half = share // 2
     return Bounds(
         held=min(usual.held, half // 4),
-        held_together=min(usual.held_together, half),
+        held_total=min(usual.held_total, half),
         queued=min(usual.queued, half // 4),
         queued_at_most=min(usual.queued_at_most, half),
     )

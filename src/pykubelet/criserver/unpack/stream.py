@@ -18,7 +18,7 @@ _READ = 256 * KIB
 _CHUNK = 1 * MIB
 _LEAST_WINDOW = 1 * KIB
 """Smallest input to zlib, which copies the input after the end of a member: so members may be tiny and a million."""
-_AHEAD = 8
+_QUEUED_PIECES = 8
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = (0x184D2A50, 0x184D2A5F)
@@ -114,7 +114,7 @@ class _Digest:
     """SHA-256 of pieces, computed in a thread of its own. ``end`` must be called, so that the thread ends."""
 
     def __init__(self) -> None:
-        self._queue: queue.Queue[bytes] = queue.Queue(_AHEAD)
+        self._queue: queue.Queue[bytes] = queue.Queue(_QUEUED_PIECES)
         self._hash = hashlib.sha256()
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="digest", daemon=True)
@@ -141,7 +141,7 @@ class _Digest:
             if self._error is None:
                 try:
                     self._hash.update(piece)
-                except Exception as error:  # any: who adds pieces would wait for ever
+                except Exception as error:  # any: the task that adds pieces would wait for ever
                     self._error = error
 
 
@@ -152,7 +152,7 @@ class ByteStream:
     """
 
     def __init__(self, file: IO[bytes], limits: Limits, *, digest: bool = False) -> None:
-        self._queue: queue.Queue[bytes | Exception] = queue.Queue(_AHEAD)
+        self._queue: queue.Queue[bytes | Exception] = queue.Queue(_QUEUED_PIECES)
         self._digest = _Digest() if digest else None
         self._stop = False
         self._chunk = memoryview(b"")

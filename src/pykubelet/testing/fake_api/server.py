@@ -188,15 +188,18 @@ class FakeApi:
         changes = self.store.changes(since, lambda: end - loop.time())
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
-        told = loop.time()
+        bookmarked = loop.time()
         transport = request.transport
         assert transport is not None
         self._watching.add(transport)
         try:
             async for change in changes:
                 if change is None:
-                    if loop.time() - told >= _BOOKMARK_EVERY and request.query.get("allowWatchBookmarks") == "true":
-                        told = loop.time()
+                    if (
+                        loop.time() - bookmarked >= _BOOKMARK_EVERY
+                        and request.query.get("allowWatchBookmarks") == "true"
+                    ):
+                        bookmarked = loop.time()
                         await response.write(_bookmark(KINDS.get(place.plural, "Object"), self.store.version))
                     continue
                 event = None

@@ -5,9 +5,9 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from pykubelet.base.concurrency.tasks import cancel_all, wait_all, with_turns
+from pykubelet.base.concurrency.tasks import cancel_all, wait_all, yielding_to_loop
 from pykubelet.base.errors import Transient
-from pykubelet.testing.wait import turns_of_another
+from pykubelet.testing.wait import steps_of_another_task
 
 Work = Callable[[], Coroutine[None, None, None]]
 
@@ -96,9 +96,9 @@ async def test_finished_in_a_timeout_that_expires_while_a_task_fails_times_out()
 
 
 async def test_items_with_turns_leave_other_tasks_theirs() -> None:
-    async with turns_of_another() as turns:
-        assert [number async for number in with_turns(range(100))] == list(range(100))
-    assert turns.count >= 6
+    async with steps_of_another_task() as steps:
+        assert [number async for number in yielding_to_loop(range(100))] == list(range(100))
+    assert steps.count >= 6
 
 
 async def test_cancelled_tasks_have_ended_although_their_canceller_is_cancelled_too() -> None:

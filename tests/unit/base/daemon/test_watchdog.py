@@ -1,4 +1,4 @@
-"""The watchdog: who tells systemd that the daemon works, and when not."""
+"""The watchdog notifies systemd while the daemon works, and stops when it does not."""
 
 import asyncio
 import faulthandler

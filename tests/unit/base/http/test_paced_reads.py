@@ -24,7 +24,7 @@ class _Echo:
 
     def __init__(self) -> None:
         self.pieces = 0
-        self.turns = 0
+        self.steps = 0
         self._server = web.Server(self._answer)
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
@@ -37,16 +37,16 @@ class _Echo:
         self.pieces += 1
         return _PIECE
 
-    async def count_turns(self) -> None:
+    async def count_steps(self) -> None:
         while True:
             await asyncio.sleep(0)
-            self.turns += 1
+            self.steps += 1
 
     @asynccontextmanager
     async def running(self, tls: ssl.SSLContext | None) -> AsyncIterator[int]:
         """Serve within the block; yields the port."""
         listening = await asyncio.get_running_loop().create_server(self.protocol, "127.0.0.1", 0, ssl=tls)
-        counting = asyncio.create_task(self.count_turns())
+        counting = asyncio.create_task(self.count_steps())
         try:
             async with listening:
                 yield listening.sockets[0].getsockname()[1]
@@ -72,7 +72,7 @@ async def test_body_arrives_whole_in_pieces_that_leave_other_tasks_their_turn(tm
     assert answer.partition(b"\r\n\r\n")[2] == _SENT
     assert echo.pieces >= len(_SENT) / _PIECE
     # With TLS a second piece may be read in an iteration, after the parser has paused reading.
-    assert echo.turns >= len(_SENT) / _PIECE / 4
+    assert echo.steps >= len(_SENT) / _PIECE / 4
 
 
 async def test_handler_learns_of_the_end_of_the_connection() -> None:

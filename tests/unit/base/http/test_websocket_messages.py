@@ -11,7 +11,7 @@ from aiohttp import WSMessage, WSMsgType, web
 import pykubelet
 from pykubelet.base.http.websocket_messages import AT_ONCE, Messages, close
 from pykubelet.base.spdy import WebSocketLink
-from pykubelet.testing.wait import turns_of_another
+from pykubelet.testing.wait import steps_of_another_task
 
 _COUNT = 10_000
 
@@ -52,10 +52,10 @@ def _socket(flood: _Flood) -> web.WebSocketResponse:
     return flood  # type: ignore[return-value]  # the parts that are used
 
 
-async def _turns_during(read: Awaitable[object]) -> int:
-    async with turns_of_another() as turns:
+async def _steps_during(read: Awaitable[object]) -> int:
+    async with steps_of_another_task() as steps:
         await read
-    return turns.count
+    return steps.count
 
 
 async def _read_all(messages: Messages) -> None:
@@ -66,18 +66,18 @@ async def _read_all(messages: Messages) -> None:
 @pytest.mark.parametrize("kind", [WSMsgType.BINARY, WSMsgType.TEXT, WSMsgType.PING, WSMsgType.PONG])
 async def test_messages_that_have_arrived_leave_others_their_turn(kind: WSMsgType) -> None:
     flood = _Flood(kind, b"")
-    assert await _turns_during(_read_all(Messages(_socket(flood)))) >= _COUNT // AT_ONCE
+    assert await _steps_during(_read_all(Messages(_socket(flood)))) >= _COUNT // AT_ONCE
     assert flood.pongs == (_COUNT if kind is WSMsgType.PING else 0)
 
 
 async def test_link_whose_messages_are_empty_leaves_others_their_turn() -> None:
     link = WebSocketLink(_socket(_Flood(WSMsgType.BINARY, b"")))
-    assert await _turns_during(link.read()) >= _COUNT // AT_ONCE
+    assert await _steps_during(link.read()) >= _COUNT // AT_ONCE
 
 
 async def test_peer_that_floods_a_websocket_that_is_closed_leaves_others_their_turn() -> None:
     flood = _Flood(WSMsgType.BINARY, b"x")
-    assert await _turns_during(close(_socket(flood))) >= _COUNT // AT_ONCE
+    assert await _steps_during(close(_socket(flood))) >= _COUNT // AT_ONCE
     assert flood.closed and flood.sent == [WSMsgType.CLOSE]
 
 

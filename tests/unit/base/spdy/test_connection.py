@@ -15,7 +15,7 @@ from pykubelet.base.spdy.codec import Decoder, Encoder
 from pykubelet.base.spdy.connection import Bounds
 from pykubelet.base.spdy.frames import Data, Frame, GoAway, HeadersFrame, Ping, RstStream, SynReply, SynStream
 from pykubelet.base.units import KIB, MIB
-from pykubelet.testing.wait import settle, turns_of_another, until
+from pykubelet.testing.wait import settle, steps_of_another_task, until
 from tests.unit.base.spdy.frames import FRAMES
 
 Accept = Callable[[SpdyStream], bool]
@@ -288,7 +288,7 @@ async def _filled(bounds: Bounds, *sizes: int) -> AsyncIterator[tuple[list[SpdyS
 
 
 async def test_streams_that_hold_too_much_together_stop_the_connection_until_one_is_read() -> None:
-    bounds = Bounds(held=64 * KIB, held_together=128 * KIB, linger=0.0)
+    bounds = Bounds(held=64 * KIB, held_total=128 * KIB, linger=0.0)
     async with _filled(bounds, 60 * KIB, 60 * KIB, 60 * KIB) as (made, peer):
         assert not await _answered(peer, 1)
         assert sum(stream.held for stream in made) == 180 * KIB
@@ -297,13 +297,13 @@ async def test_streams_that_hold_too_much_together_stop_the_connection_until_one
 
 
 async def test_streams_that_hold_little_together_do_not_stop_the_connection() -> None:
-    bounds = Bounds(held=64 * KIB, held_together=128 * KIB, linger=0.0)
+    bounds = Bounds(held=64 * KIB, held_total=128 * KIB, linger=0.0)
     async with _filled(bounds, 40 * KIB, 40 * KIB, 40 * KIB) as (_, peer):
         assert await _answered(peer, 1)
 
 
 async def test_stream_that_is_reset_holds_nothing_any_more() -> None:
-    bounds = Bounds(held=1 * KIB, held_together=2 * KIB, linger=0.0)
+    bounds = Bounds(held=1 * KIB, held_total=2 * KIB, linger=0.0)
     async with _filled(bounds, 2 * KIB) as (made, peer):
         for number in range(1, 5):
             assert not await _answered(peer, 2 * number + 99)
@@ -313,7 +313,7 @@ async def test_stream_that_is_reset_holds_nothing_any_more() -> None:
 
 
 async def test_stream_that_is_ignored_holds_nothing() -> None:
-    bounds = Bounds(held=1 * KIB, held_together=2 * KIB, linger=0.0)
+    bounds = Bounds(held=1 * KIB, held_total=2 * KIB, linger=0.0)
     async with _filled(bounds, 2 * KIB) as (made, peer):
         assert not await _answered(peer, 1)
         made[0].ignore()
@@ -372,13 +372,13 @@ def _streams_that_are_reset(encoder: Encoder) -> bytes:
 @pytest.mark.parametrize(("make", "least"), [(_pings, 5000 / 64), (_streams_that_are_reset, 1250 / 4)])
 async def test_frames_of_one_peer_leave_others_their_turn(make: Callable[[Encoder], bytes], least: float) -> None:
     """Thousands of frames that came together are not handled in one go; those that open streams are expensive."""
-    async with _peer(lambda _: True) as (_, peer), turns_of_another() as turns:
+    async with _peer(lambda _: True) as (_, peer), steps_of_another_task() as steps:
         frames = make(Encoder())
         assert await _answered(peer, 1, 20)
-        before = turns.count
+        before = steps.count
         await peer.send_bytes(frames)
         assert await _answered(peer, 3, 20)
-        assert turns.count - before > least
+        assert steps.count - before > least
 
 
 async def test_an_idle_connection_ends() -> None:

@@ -1,4 +1,4 @@
-"""What conmon notes is not taken for missing while the server cannot read it."""
+"""Files of conmon are not taken for missing while the server cannot read it."""
 
 import errno
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Challenges, and who is told credentials."""
+"""Challenges, and the servers that receive credentials."""
 
 from urllib.parse import parse_qs, urlsplit
 
@@ -44,7 +44,7 @@ def test_any_header_is_read_without_an_error(header: str) -> None:
         ("https://registry-1.docker.io", True, "https://auth.docker.io/token", True),
         ("https://registry.gitlab.com", True, "https://gitlab.com/jwt/auth", True),
         ("https://r.example.com", True, "https://r.example.com:8443/t", True),
-        # The registry says whom it trusts, but only if it is sure that it is the registry who says so.
+        # The registry names the servers it trusts, but only an authenticated registry is believed.
         ("https://r.example.com", True, "https://login.other.net/t", True),
         ("https://r.example.com", False, "https://login.other.net/t", False),
         ("https://a.co.uk", False, "https://b.co.uk/t", False),

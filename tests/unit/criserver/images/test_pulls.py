@@ -1,4 +1,4 @@
-"""Pulls that are cut off, cancelled, side by side, on a full disk: what is fetched, what is shared, what is left."""
+"""Pulls that are cut off, cancelled, side by side, on a full disk: fetched, shared and leftover data."""
 
 import asyncio
 import random

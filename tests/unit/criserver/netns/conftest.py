@@ -10,6 +10,6 @@ from pykubelet.linux.filesystems.mounts import unmount_all_under
 
 @pytest.fixture(autouse=True)
 def unmounted(tmp_path: Path) -> Iterator[None]:
-    """Unmount what is left below the test's directory: the directory of network namespaces stays a mount."""
+    """Unmount leftover mounts below the test's directory: the directory of network namespaces stays a mount."""
     yield
     unmount_all_under(str(tmp_path), lazy=True)

@@ -18,7 +18,7 @@ OWN = 7
         ([Row(50, 1, 50, False)], [50]),
         ([Row(50, 1, 50, True)], []),
         ([Row(50, 1, 50, False), Row(51, 50, 50, False), Row(52, 51, 52, False)], [50, 51, 52]),
-        # The first one has ended: its session tells who belongs to it.
+        # The first one has ended: its session tells which processes belong to it.
         ([Row(60, 1, 50, False), Row(61, 60, 61, False), Row(70, 1, 70, False)], [60, 61]),
         # Without a session of its own only its descendants are its own.
         ([Row(50, 1, 40, False), Row(51, 50, 40, False), Row(40, 1, 40, False)], [50, 51]),

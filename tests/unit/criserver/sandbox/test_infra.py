@@ -257,22 +257,22 @@ def _process(*argv: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.parametrize("noted", [True, False], ids=["noted", "not-noted"])
-@pytest.mark.parametrize("who", ["monitor", "reused-pid", "posing"])
+@pytest.mark.parametrize("imposter", ["monitor", "reused-pid", "posing"])
 async def test_stop_signals_only_the_monitor_of_the_sandbox(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted: bool, who: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted: bool, imposter: str
 ) -> None:
     """Neither a process that has the PID of the monitor now, nor one in a container with the monitor's arguments."""
     infra = infra_in(tmp_path, FakePause(tmp_path, ()), NO_PROGRAM, "")
     bundle = tmp_path / "sandboxes" / ID / "infra"
     bundle.mkdir(parents=True)
-    sandbox = "another" if who == "reused-pid" else ID
+    sandbox = "another" if imposter == "reused-pid" else ID
     # The script that stands for conmon is found by its arguments; this shell reads its input and ignores them.
     with _process("sh", "-s", str(tmp_path / "conmon"), "-c", sandbox) as process:
         if noted:
             (bundle / "conmon.pid").write_text(str(process.pid))
-        if who == "posing":
+        if imposter == "posing":
             cgroups, inside = procfs.cgroups, (Membership((), f"/kubepods/{'a' * 64}"),)
             monkeypatch.setattr(procfs, "cgroups", lambda pid: inside if pid == process.pid else cgroups(pid))
         await infra.stop(_sandbox())
         assert not bundle.exists()
-        assert (process.poll() is not None) is (who == "monitor")
+        assert (process.poll() is not None) is (imposter == "monitor")

@@ -61,14 +61,14 @@ async def shim_at(
         server.close()
 
 
-async def turns_until(done: Awaitable[object]) -> int:
+async def steps_until(done: Awaitable[object]) -> int:
     """Wait for something; return how often another task got its turn meanwhile."""
-    turns = 0
+    steps = 0
 
     async def other() -> None:
-        nonlocal turns
+        nonlocal steps
         while True:
-            turns += 1
+            steps += 1
             await asyncio.sleep(0)
 
     counting = asyncio.create_task(other())
@@ -76,4 +76,4 @@ async def turns_until(done: Awaitable[object]) -> int:
         await done
     finally:
         counting.cancel()
-    return turns
+    return steps

@@ -13,7 +13,7 @@ from pykubelet.criserver.shim.ttrpc_frames import PIECE, REQUEST, Frame
 from pykubelet.pb import shim_task_pb2 as api
 from pykubelet.pb import ttrpc_pb2
 from pykubelet.pb.containerd_events_pb2 import TaskExit, TaskOOM
-from tests.unit.criserver.shim.fakeshim import turns_until
+from tests.unit.criserver.shim.fakeshim import steps_until
 
 _SERVICE = "containerd.services.events.ttrpc.v1.Events"
 
@@ -69,7 +69,7 @@ async def test_events_of_one_shim_leave_other_tasks_their_turn(tmp_path: Path) -
             head = await reader.readexactly(10)
             await reader.readexactly(int.from_bytes(head[:4], "big"))
 
-    assert await turns_until(answered()) >= len(flood) / PIECE
+    assert await steps_until(answered()) >= len(flood) / PIECE
     writer.close()
     await events.close()
 

@@ -17,7 +17,7 @@ from pykubelet.criserver.shim.ttrpc_frames import LONGEST, PIECE, REQUEST, RESPO
 from pykubelet.pb import shim_task_pb2 as api
 from pykubelet.pb import ttrpc_pb2
 from pykubelet.testing.wait import until
-from tests.unit.criserver.shim.fakeshim import shim_at, turns_until
+from tests.unit.criserver.shim.fakeshim import shim_at, steps_until
 
 
 def test_frames_are_split_wherever_the_bytes_are_cut() -> None:
@@ -186,9 +186,9 @@ async def test_frames_of_one_shim_leave_other_tasks_their_turn(tmp_path: Path) -
 
     async with _serving(tmp_path / "s", answer):
         connection = await connect(str(tmp_path / "s"), "shim")
-        turns = await turns_until(TaskClient(connection, 2).kill("c1", 9))
+        steps = await steps_until(TaskClient(connection, 2).kill("c1", 9))
         connection.close()
-    assert turns >= len(flood) / PIECE
+    assert steps >= len(flood) / PIECE
 
 
 async def test_numbers_that_cri_cannot_express_are_replaced(tmp_path: Path) -> None:

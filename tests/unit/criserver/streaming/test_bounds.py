@@ -150,7 +150,7 @@ async def test_sessions_beyond_the_most_are_refused_until_one_ends(
 
 
 def test_shares_together_are_bounded_and_given_back() -> None:
-    shares, taken = SessionLimits(together=64 * MIB, most=300), []
+    shares, taken = SessionLimits(total=64 * MIB, most=300), []
     for _ in range(300):
         block = shares.reserve()
         taken.append((block, block.__enter__()))
@@ -170,8 +170,8 @@ def test_shares_together_are_bounded_and_given_back() -> None:
 @pytest.mark.parametrize("share", [128 * KIB, MIB, 8 * MIB])
 def test_limits_of_a_session_fit_its_share(share: int) -> None:
     made = bounds(Bytes(share))
-    assert made.held_together + made.queued_at_most <= share
-    assert made.held <= made.held_together
+    assert made.held_total + made.queued_at_most <= share
+    assert made.held <= made.held_total
     assert made.queued <= made.queued_at_most
     assert 2 * longest_message(Bytes(share)) <= share
 

@@ -77,10 +77,10 @@ async def test_exec_sessions_dropped_at_any_step_leave_nothing(
         await _reset(await _open(server.url(Execution("c", ("cat",), INPUT)), 3))
         await until(lambda: not server._serving and not list(tmp_path.iterdir()))
         before = _left(server)
-        turns = asyncio.Semaphore(_PARALLEL)
+        slots = asyncio.Semaphore(_PARALLEL)
 
         async def session(number: int) -> None:
-            async with turns:
+            async with slots:
                 steps = number % 4
                 if steps == 0 and drop is _half_close:
                     steps = 1  # one that never asks is closed after its patience only

@@ -118,8 +118,8 @@ class Node:
             watch_closely=self.watched.append,
         )
 
-    async def _enter(self, call: str, who: str) -> None:
-        self.calls.append(f"{call} {who}")
+    async def _enter(self, call: str, subject: str) -> None:
+        self.calls.append(f"{call} {subject}")
         if call in self.hold:
             await self.hold[call].wait()
         if self.errors.get(call):

@@ -71,11 +71,11 @@ def tree(tmp_path: Path) -> Iterator[Path]:
     remove_tree(path)
 
 
-def _nest(top: Path, depth: int, *, beside: tuple[str, ...] = ()) -> None:
+def _nest(top: Path, depth: int, *, siblings: tuple[str, ...] = ()) -> None:
     """A chain of directories, each with others beside the one that leads down."""
     here = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
     for _ in range(depth):
-        for name in (*beside, "b"):
+        for name in (*siblings, "b"):
             os.mkdir(name, dir_fd=here)
         below = os.open("b", os.O_RDONLY | os.O_DIRECTORY, dir_fd=here)
         os.close(here)
@@ -90,9 +90,9 @@ def _descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-@pytest.mark.parametrize("beside", [(), ("a",), ("a", "c")])
-def test_tree_of_any_depth_is_counted_with_few_descriptors(tree: Path, beside: tuple[str, ...]) -> None:
-    _nest(tree, 400, beside=beside)
+@pytest.mark.parametrize("siblings", [(), ("a",), ("a", "c")])
+def test_tree_of_any_depth_is_counted_with_few_descriptors(tree: Path, siblings: tuple[str, ...]) -> None:
+    _nest(tree, 400, siblings=siblings)
     before, most = _descriptors(), 0
 
     def look() -> bool:
@@ -102,7 +102,7 @@ def test_tree_of_any_depth_is_counted_with_few_descriptors(tree: Path, beside: t
 
     usage = tree_usage(str(tree), look)
     assert usage.bytes == du(tree)
-    assert usage.inodes == 1 + 400 * (1 + len(beside)) + 1
+    assert usage.inodes == 1 + 400 * (1 + len(siblings)) + 1
     assert usage.complete
     assert _descriptors() == before
     assert most - before < 100
@@ -141,7 +141,7 @@ def test_directory_moved_during_the_count_never_leads_out_of_the_tree(tree: Path
     outside.mkdir()
     for number in range(100):
         (outside / f"x{number}").mkdir()
-    _nest(tree, 300, beside=("a", "c"))
+    _nest(tree, 300, siblings=("a", "c"))
     moved = tree / Path(*["b"] * 150)
     steps = 0
 

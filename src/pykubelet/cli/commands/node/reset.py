@@ -60,7 +60,7 @@ def command(ctx: click.Context, /, dry_run: bool, images: bool, yes: bool, **fla
         try:
             part.remove()
         except PykubeletError as error:
-            # The other parts are independent enough; a second attempt finds what is left.
+            # The other parts are independent enough; a second attempt finds the rest.
             echo(f"error: {error}", err=True)
             failed = True
     left = [item for part in parts for item in part.find()]

@@ -68,15 +68,15 @@ def _without_countdowns(view: Any) -> Any:
 
 def _text(pod: FoundPod, view: Any, everything: bool) -> str:
     width = terminal_width()
-    told = [hanging(line, _INDENT, width) for line in (*_head(pod, view), *_waits(view))]
-    return "\n".join([*told, *_last_sync(view, width), *_decisions(view, everything, width)])
+    lines = [hanging(line, _INDENT, width) for line in (*_head(pod, view), *_waits(view))]
+    return "\n".join([*lines, *_last_sync(view, width), *_decisions(view, everything, width)])
 
 
 def _head(pod: FoundPod, view: Any) -> Iterator[str]:
     yield f"{view['namespace']}/{view['name']}: {pod_status_word(pod.item)}"
     if view.get("reason") or view.get("message"):
-        told = ": ".join(each for each in (view.get("reason"), view.get("message")) if each)
-        yield f"  {_one_line(told)}"
+        cause = ": ".join(each for each in (view.get("reason"), view.get("message")) if each)
+        yield f"  {_one_line(cause)}"
     admission = view.get("admission")
     if admission:
         yield f"  admission, {_ago(admission['at'])} ago: {admission['action']}: {_why(admission)}"
@@ -87,14 +87,15 @@ def _waits(view: Any) -> Iterator[str]:
     ended = view["phase"] in ("Succeeded", "Failed")
     yield "Waits for:" if waits else f"Waits for: nothing{', it has ended' if ended else ''}"
     for wait in waits:
-        who = wait.get("subject", "")
-        told = ": ".join(each for each in (wait.get("reason"), wait.get("message")) if each)
+        subject = wait.get("subject", "")
+        cause = ": ".join(each for each in (wait.get("reason"), wait.get("message")) if each)
         left, since = wait.get("secondsLeft"), wait.get("since")
         when = f", {_seconds(left)} left" if left is not None else f", since {_ago(since)}" if since else ""
         if wait.get("lastAt"):
             times = f", {wait['times']} times in a row" if wait.get("times", 0) > 1 else ""
             when = f"{times}, last {_ago(wait['lastAt'])} ago"
-        yield f"  {_LABELS.get(wait['kind'], wait['kind'])}{f' of {who}' if who else ''}{when}: {_one_line(told)}"
+        label = _LABELS.get(wait["kind"], wait["kind"])
+        yield f"  {label}{f' of {subject}' if subject else ''}{when}: {_one_line(cause)}"
 
 
 _LABELS = {"backOff": "back-off", "retry": "next attempt", "volumes": "volumes", "probe": "probe"}

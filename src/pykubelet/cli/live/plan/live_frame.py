@@ -230,11 +230,11 @@ def _details(pod: PodEntry, scene: Scene, width: int, free: int) -> Iterator[Lin
         age = fitted(short_age(scene.now - event.at), 4, right=True)
         # With the reason in front of it, so that both are wrapped as one text.
         first, *more = wrapped(f"{event.reason} {event.message}", max(1, width - _EVENT_INDENT))
-        told = first[len(event.reason) :]
+        message = first[len(event.reason) :]
         if len(more) > spare:
-            told, more = f" {event.message}", []
+            message, more = f" {event.message}", []
         spare -= len(more)
-        yield Line((Span(f" {age} ", Style.FAINT), Span(event.reason, style), Span(told)))
+        yield Line((Span(f" {age} ", Style.FAINT), Span(event.reason, style), Span(message)))
         yield from (Line((Span(" " * _EVENT_INDENT + text),)) for text in more)
 
 
@@ -292,7 +292,7 @@ def _columns(scene: Scene, pods: Sequence[PodEntry], width: int) -> _Columns:
     for each in choices:
         rest = width - 1 - _used(each) - each.gap
         if rest >= min(name, _NAME):
-            # What is left goes to the name, then to the event.
+            # The remaining width goes to the name, then to the event.
             event = each.event + max(0, rest - name) if each.event else 0
             fixed = (each.ready, each.status, each.restarts, each.graph, each.usage)
             return _Columns(min(name, rest), *fixed, event, each.gap)

@@ -101,7 +101,7 @@ _SEQUENCES: Final = {
     b"\t": "tab",
 }
 _KEY: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[ -~])|[\x00-\xff]")
-_MOVES: Final = {"up": -1, "k": -1, "down": 1, "j": 1}
+_STEPS: Final = {"up": -1, "k": -1, "down": 1, "j": 1}
 
 
 def keys(data: bytes) -> list[str]:
@@ -201,5 +201,5 @@ def _moved(key: str, at: int, page: int, first: int, last: int) -> int:
         case "pagedown":
             moved = at + page
         case _:
-            moved = at + _MOVES.get(key, 0)
+            moved = at + _STEPS.get(key, 0)
     return max(first, min(last, moved))

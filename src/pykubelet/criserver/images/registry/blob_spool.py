@@ -31,7 +31,7 @@ class BlobSpool:
             self._writing = asyncio.create_task(self._write(whole), name=self._owner)
 
     async def close(self) -> None:
-        """Write what is left; no thread writes any more afterwards. Errors as of ``add``."""
+        """Write the remaining data; no thread writes any more afterwards. Errors as of ``add``."""
         await self._finish_piece()
         whole, self._pending = self._pending, bytearray()
         if whole:

@@ -248,10 +248,10 @@ class RemoteRepository:
         what = f"HEAD of {self._reference}"
         request = Request(server.url("manifests", target), "HEAD", {"Accept": _ACCEPT})
         async with self._ask(server, request, what) as response:
-            told = response.headers.get("Docker-Content-Digest", "")
-        if not is_digest(told):
+            digest = response.headers.get("Docker-Content-Digest", "")
+        if not is_digest(digest):
             raise Permanent(f"{what}: {server.endpoint.host} names no digest")
-        return told
+        return digest
 
     async def _manifest(self, server: _Access, target: str, what: str, announced: str) -> tuple[bytes, str]:
         request = Request(server.url("manifests", target), headers={"Accept": _ACCEPT})

@@ -84,7 +84,7 @@ class ImageManager:
         """
         if _policy_of(container) == pull_policy.ALWAYS:
             return None
-        facts = await self._images.find_ahead(with_default_tag(container.image))
+        facts = await self._images.find_early(with_default_tag(container.image))
         return None if facts is None else facts.id
 
     async def image_facts(self, ref: str) -> ImageFacts:

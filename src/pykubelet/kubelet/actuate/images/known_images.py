@@ -52,7 +52,7 @@ class KnownImages:
             _log.debug("facts of an image not read", extra={"image": spec.image, "error": str(error)})
             return None
 
-    async def find_ahead(self, name: str) -> ImageFacts | None:
+    async def find_early(self, name: str) -> ImageFacts | None:
         """Like `find`; a `find_recent` right after it does not call the runtime again."""
         facts = await self.find(pb.ImageSpec(image=name))
         if facts is None:

@@ -64,7 +64,7 @@ class NodeCredentials:
     def __init__(self, files: Sequence[Path], clock: Clock) -> None:
         self._files = tuple(files)
         self._clock = clock
-        self._told: dict[Path, str] = {}
+        self._logged: dict[Path, str] = {}
         self._asked: SingleFlight[Helper, HelperLogin | None] = SingleFlight()
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._answers: OrderedDict[Helper, tuple[HelperLogin | None, Seconds]] = OrderedDict()
@@ -96,8 +96,8 @@ class NodeCredentials:
             helper = helper_for(config.document, host)
             login = await self._login(config.document, helper) if helper is not None else None
         except PykubeletError as error:
-            told = {"file": str(config.path), "registry": host, "error": str(error)}
-            _log.warning("credential helper of the node gave no credentials", extra=told)
+            extra = {"file": str(config.path), "registry": host, "error": str(error)}
+            _log.warning("credential helper of the node gave no credentials", extra=extra)
             return ()
         if login is None:
             return ()
@@ -130,12 +130,12 @@ class NodeCredentials:
                 found = keyring_of_file(data, legacy=legacy, where=str(path))
                 document = {} if legacy else read_json(data)
             except (FileNotFoundError, NotADirectoryError):
-                self._told.pop(path, None)
+                self._logged.pop(path, None)
             except (OSError, PykubeletError) as error:
-                if self._told.get(path) != str(error):
-                    self._told[path] = str(error)
+                if self._logged.get(path) != str(error):
+                    self._logged[path] = str(error)
                     _log.warning("registry credentials of the node not used", extra={"error": str(error)})
             else:
-                self._told.pop(path, None)
+                self._logged.pop(path, None)
                 return _Config(path, found, document if isinstance(document, dict) else {})
         return _Config()

@@ -1,4 +1,4 @@
-"""The pulls themselves: who shares one, how many run at a time and per second, and with which credentials."""
+"""Queue of image pulls: shares a pull among its pods, limits their number and rate, and chooses the credentials."""
 
 import asyncio
 from collections.abc import Hashable

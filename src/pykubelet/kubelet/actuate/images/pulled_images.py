@@ -1,4 +1,4 @@
-"""Records of the images that this node has pulled, on disk: who may use an image that is present (KEP-2535).
+"""Records of the images that this node has pulled, on disk: they decide which pods may use a present image (KEP-2535).
 
 The image manager writes an intent before a pull and a record after it, and asks before a pod uses an image that is
 present; image garbage collection drops the records of removed images. The files are those of the Go kubelet, below

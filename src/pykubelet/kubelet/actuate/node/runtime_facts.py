@@ -37,8 +37,8 @@ class RuntimeFacts:
             HandlerFacts(h.name, h.features.recursive_read_only_mounts, h.features.user_namespaces)
             for h in sorted(status.runtime_handlers, key=lambda h: h.name)
         )
-        told = status.HasField("features")
-        self._supplemental_groups_policy = status.features.supplemental_groups_policy if told else None
+        has_features = status.HasField("features")
+        self._supplemental_groups_policy = status.features.supplemental_groups_policy if has_features else None
 
     @property
     def name(self) -> str:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.concurrency.tasks import cancel_all, wait_all, with_turns
+from pykubelet.base.concurrency.tasks import cancel_all, wait_all, yielding_to_loop
 from pykubelet.base.units import Seconds
 
 T = TypeVar("T")
@@ -16,7 +16,7 @@ U = TypeVar("U")
 async def concurrently(work: Iterable[Coroutine[Any, Any, T]], name: str) -> list[T]:
     """Run coroutines concurrently; return their results in order. The first error cancels the others and is raised.
 
-    They begin in several iterations of the event loop, so that the thousands of a large pod leave others their turn.
+    They begin in several iterations of the event loop, so that the thousands of a large pod do not block other tasks.
     """
     works = list(work)
     if len(works) == 1:  # most pods have one container: it needs no task of its own
@@ -24,7 +24,7 @@ async def concurrently(work: Iterable[Coroutine[Any, Any, T]], name: str) -> lis
     tasks: list[asyncio.Task[T]] = []
     coroutines = iter(works)
     try:
-        async for one in with_turns(coroutines):
+        async for one in yielding_to_loop(coroutines):
             tasks.append(asyncio.create_task(one, name=name))
     except asyncio.CancelledError:
         for one in coroutines:
@@ -43,8 +43,8 @@ async def both(one: Coroutine[Any, Any, T], two: Coroutine[Any, Any, U], name: s
 
 
 @asynccontextmanager
-async def beside(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[asyncio.Task[None]]:
-    """Run a coroutine beside the body of the block; what is left of it at the end of the block is cancelled."""
+async def in_background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[asyncio.Task[None]]:
+    """Run a coroutine concurrently with the body of the block; it is cancelled at the end of the block."""
     task = asyncio.create_task(work, name=name)
     try:
         yield task

@@ -10,7 +10,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.criconfig.labels import parse_container
-from pykubelet.kubelet.actuate.podruntime.concurrency import beside, concurrently, within
+from pykubelet.kubelet.actuate.podruntime.concurrency import concurrently, in_background, within
 from pykubelet.kubelet.actuate.podruntime.plan.stop_order import (
     StopFacts,
     StopOrder,
@@ -59,24 +59,26 @@ class Killer:
         alive = [c for c in status.unfinished if c.state is not ContainerState.CREATED]
         kills = [ContainerKill(c.id, c.name) for c in alive]
         order = stop_order(request.pod, {c.name for c in alive})
-        failures = await self._kill_all(request, kills, _Turns(order))
+        failures = await self._kill_all(request, kills, _StopQueue(order))
         stops = [self._stop_sandbox(request.ref, sandbox.id) for sandbox in status.sandboxes]
         failures += [f for f in await concurrently(stops, "stop-sandbox") if f is not None]
         return tuple(failures)
 
     async def kill(self, request: KillRequest, kills: Sequence[ContainerKill]) -> tuple[Failure, ...]:
         """Stop these containers concurrently, in no particular order."""
-        return tuple(await self._kill_all(request, kills, _Turns(StopOrder())))
+        return tuple(await self._kill_all(request, kills, _StopQueue(StopOrder())))
 
     def forget(self, uid: PodUID) -> None:
         """Forget a pod that was removed."""
         self._pre_stopped.pop(uid, None)
 
-    async def _kill_all(self, request: KillRequest, kills: Sequence[ContainerKill], order: "_Turns") -> list[Failure]:
+    async def _kill_all(
+        self, request: KillRequest, kills: Sequence[ContainerKill], order: "_StopQueue"
+    ) -> list[Failure]:
         results = await concurrently((self._kill_one(request, kill, order) for kill in kills), "kill-container")
         return [failure for failure in results if failure is not None]
 
-    async def _kill_one(self, request: KillRequest, kill: ContainerKill, order: "_Turns") -> Failure | None:
+    async def _kill_one(self, request: KillRequest, kill: ContainerKill, order: "_StopQueue") -> Failure | None:
         try:
             facts = await self._facts(request, kill)
             await self._stop(request, kill, facts, order)
@@ -102,7 +104,7 @@ class Killer:
             raise NotFound(f"container {kill.id} does not belong to a pod")
         return facts_from_labels(noted)
 
-    async def _stop(self, request: KillRequest, kill: ContainerKill, facts: StopFacts, order: "_Turns") -> None:
+    async def _stop(self, request: KillRequest, kill: ContainerKill, facts: StopFacts, order: "_StopQueue") -> None:
         """Stop one container: preStop hook, waiting for other containers and the stop share one grace period.
 
         A hook that does not end within it goes on until the container is killed.
@@ -112,25 +114,25 @@ class Killer:
         grace = facts.grace if request.grace is None else request.grace
         began = self._clock.monotonic()
         if facts.pre_stop is None or grace <= 0 or not self._may_run_hook(request, kill):
-            await self._stop_in_turn(kill, grace, began, order)
+            await self._stop_in_order(kill, grace, began, order)
             return
-        async with beside(self._pre_stop(request, kill, facts), "pre-stop") as hook:
+        async with in_background(self._pre_stop(request, kill, facts), "pre-stop") as hook:
             if not await within(self._clock, grace, _end_of(hook), "pre-stop-limit"):
                 _log.info(
                     "preStop hook timed out: grace period is over",
                     extra={"pod": str(request.ref), "container": kill.name, "grace_s": grace},
                 )
             self._pre_stopped.setdefault(request.ref.uid, set()).add(kill.id)
-            await self._stop_in_turn(kill, grace, began, order)
+            await self._stop_in_order(kill, grace, began, order)
 
     def _may_run_hook(self, request: KillRequest, kill: ContainerKill) -> bool:
         """Whether the preStop hook is run: once for each container, and not for orphans."""
         return request.pod is not None and kill.id not in self._pre_stopped.get(request.ref.uid, ())
 
-    async def _stop_in_turn(self, kill: ContainerKill, grace: Seconds, began: Seconds, order: "_Turns") -> None:
+    async def _stop_in_order(self, kill: ContainerKill, grace: Seconds, began: Seconds, order: "_StopQueue") -> None:
         left = grace - (self._clock.monotonic() - began)
         if left > 0 and order.has_to_wait(kill.name):
-            await within(self._clock, left, order.wait(kill.name), "wait-for-turn")
+            await within(self._clock, left, order.wait(kill.name), "wait-for-stop-order")
         elapsed = self._clock.monotonic() - began
         await self._cri.stop_container(kill.id, remaining_grace(grace, elapsed))
 
@@ -160,22 +162,22 @@ async def _end_of(task: asyncio.Task[None]) -> None:
     await asyncio.wait((task,))
 
 
-class _Turns:
+class _StopQueue:
     """Makes sidecars wait until those that have to stop before them have stopped."""
 
     def __init__(self, order: StopOrder) -> None:
         self._order = (*order.free, *order.sidecars)
-        self._turns = {name: asyncio.Event() for name in order.sidecars}
+        self._may_stop = {name: asyncio.Event() for name in order.sidecars}
         self._ended: set[str] = set()
         self._at = 0
         """The first in the order that has not ended."""
         self._advance()
 
     def has_to_wait(self, name: str) -> bool:
-        return name in self._turns and not self._turns[name].is_set()
+        return name in self._may_stop and not self._may_stop[name].is_set()
 
     async def wait(self, name: str) -> None:
-        await self._turns[name].wait()
+        await self._may_stop[name].wait()
 
     def ended(self, name: str) -> None:
         self._ended.add(name)
@@ -184,8 +186,8 @@ class _Turns:
     def _advance(self) -> None:
         while self._at < len(self._order):
             name = self._order[self._at]
-            if name in self._turns:
-                self._turns[name].set()
+            if name in self._may_stop:
+                self._may_stop[name].set()
             if name not in self._ended:
                 return
             self._ended.discard(name)

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from msgspec.structs import replace
 
 from pykubelet.base.concurrency import blocking
-from pykubelet.base.concurrency.tasks import with_turns
+from pykubelet.base.concurrency.tasks import yielding_to_loop
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.podruntime.allocation_store import AllocationStore
 from pykubelet.kubelet.actuate.podruntime.apply_resize import Resizer, ResizerDeps
@@ -305,7 +305,7 @@ class PodRuntime:
         first = (actions.start_init[:1] or actions.start) if actions.create_sandbox else ()
         lookups = concurrently((self._starter.look_for_image(each) for each in first), "look-for-images")
         rest = prepared.rest() if prepared is not None and prepared.rest is not None else _nothing()
-        failures, _ = await both(rest, lookups, "beside-sandbox")
+        failures, _ = await both(rest, lookups, "while-sandbox-starts")
         return failures
 
     async def _start_containers(
@@ -337,9 +337,13 @@ class PodRuntime:
                 return
         await self._start_all(jobs(actions.start, ContainerKind.CONTAINER), report)
         if actions.start_init and not report.failures:
-            ahead = precreatable_containers(pod, actions.start_init[-1].name, status)
-            kind = ContainerKind.INIT if ahead and ahead[0] in pod.spec.init_containers else ContainerKind.CONTAINER
-            for job in jobs(ahead, kind):
+            precreatable = precreatable_containers(pod, actions.start_init[-1].name, status)
+            kind = (
+                ContainerKind.INIT
+                if precreatable and precreatable[0] in pod.spec.init_containers
+                else ContainerKind.CONTAINER
+            )
+            for job in jobs(precreatable, kind):
                 await self._starter.precreate(job)
 
     async def _start_all(self, jobs: Sequence[StartJob], report: SyncReport) -> bool:
@@ -349,7 +353,7 @@ class PodRuntime:
         ok = len(ready) == len(jobs)
         async with asyncio.TaskGroup() as pulls:
             image_of = self._starter.image
-            images = [pulls.create_task(image_of(job), name="ensure-image") async for job in with_turns(ready)]
+            images = [pulls.create_task(image_of(job), name="ensure-image") async for job in yielding_to_loop(ready)]
             for job, image in zip(ready, images, strict=True):
                 try:
                     await self._starter.start(job, await image)

@@ -78,7 +78,7 @@ class PodActions:
     start_init: tuple[Container, ...] = ()
     start: tuple[Container, ...] = ()
     decisions: tuple[Decision, ...] = field(default=(), compare=False)
-    """The reason of each action, and of what is left as it is."""
+    """The reason of each action, and of each object that stays as it is."""
 
     @property
     def idle(self) -> bool:

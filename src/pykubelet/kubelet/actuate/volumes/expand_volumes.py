@@ -76,8 +76,8 @@ class VolumeExpansion:
                 if expansion_rules.is_wanted_by_size(claim, pv):
                     await self._expand(pod, source, claim, pv)
         except PykubeletError as error:
-            told = {"pod": str(ref_of(pod)), "claim": source.claim, "error": str(error)}
-            _log.warning("volume not expanded: retrying", extra=told)
+            extra = {"pod": str(ref_of(pod)), "claim": source.claim, "error": str(error)}
+            _log.warning("volume not expanded: retrying", extra=extra)
 
     async def _report_read_only(self, pod: Pod, source: Source, claim: PersistentVolumeClaim) -> None:
         """Send an event if the claim's storage has grown: a file system that is mounted read-only stays as it is."""

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pykubelet.base.backoff import Backoff
-from pykubelet.base.concurrency.tasks import with_turns
+from pykubelet.base.concurrency.tasks import yielding_to_loop
 from pykubelet.base.errors import PykubeletError, Unsupported
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.actuate_types import HostMount, VolumeError
@@ -163,7 +163,7 @@ class VolumeManager:
         problems: dict[str, str] = {}
         beyond: dict[str, str] = {}
         written = WrittenBytes(state.ready.values())
-        async for name, source in with_turns(state.sources.items()):
+        async for name, source in yielding_to_loop(state.sources.items()):
             if name in unknown:
                 continue
             if source.kind in KINDS:
@@ -231,8 +231,8 @@ class VolumeManager:
             try:
                 sizes = await self._remote.sizes(pod, source, self._path(ref_of(pod).uid, source))
             except PykubeletError as error:
-                told = {"pod": str(ref_of(pod)), "volume": name, "error": str(error)}
-                _log.info("volume stats unavailable", extra=told)
+                extra = {"pod": str(ref_of(pod)), "volume": name, "error": str(error)}
+                _log.info("volume stats unavailable", extra=extra)
                 continue
             if sizes is not None:
                 found[name] = replace(sizes, claim=source.claim)

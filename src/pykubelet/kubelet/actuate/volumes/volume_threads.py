@@ -81,17 +81,17 @@ class SlowChanges:
 
     async def _watch(self, pod: PodRef, path: Path, progress: ChangeProgress) -> None:
         """Send events while it lasts; raise Transient when it stalls."""
-        place, begin, told = f"Setting volume ownership for {_from_uid(path, pod.uid)}", self._clock.monotonic(), 0
+        place, begin, sent = f"Setting volume ownership for {_from_uid(path, pod.uid)}", self._clock.monotonic(), 0
         seen, since = 0, begin
         while (now := self._clock.monotonic()) - since < self._stall:
-            due = begin + _FIRST + told * _INTERVAL
+            due = begin + _FIRST + sent * _INTERVAL
             await self._clock.sleep(min(due, since + self._stall) - now)
             if progress.files != seen:
                 seen, since = progress.files, self._clock.monotonic()
             if self._clock.monotonic() >= due:
-                text = f"{place}, processed {seen} files." if told else f"{place} {_REMEDY}"
+                text = f"{place}, processed {seen} files." if sent else f"{place} {_REMEDY}"
                 self._events.event(pod, WARNING, Reason.VOLUME_PERMISSION_CHANGE, text)
-                told += 1
+                sent += 1
         raise Transient(
             f"setting volume ownership for {path}: no file was changed for {self._stall:g} s; its file system or "
             "device may not be responding"

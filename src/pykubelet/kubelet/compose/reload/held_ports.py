@@ -42,8 +42,8 @@ def server_ports(settings: Settings) -> list[Port]:
 def held_ports(settings: Settings, longest: Seconds = _LONGEST) -> Iterator[HeldPorts]:
     """Listen on the servers' ports at once, and until the end of the block on those that no server has taken.
 
-    After the ``longest`` time they are closed: who asks whether the agent is up would hang, and then find the queue of
-    connections full. Until the servers serve, clients are refused then, as by the Go kubelet.
+    After the ``longest`` time they are closed: a client that checks whether the agent is up would hang, and then
+    find the queue of connections full. Until the servers serve, clients are refused then, as by the Go kubelet.
 
     Ports that cannot be opened are left out: an error of the configuration is reported first.
     """

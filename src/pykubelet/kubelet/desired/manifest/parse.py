@@ -215,8 +215,8 @@ def _consequence(finding: Finding, earlier: list[Finding]) -> bool:
     for cause in earlier:
         if _within(finding.field, cause.field) or _within(cause.field, finding.field):
             return True
-        beside = cause.message == "unknown field" and cause.field.rpartition(".")[0] == parent
-        if beside and "required" in finding.message:
+        is_sibling = cause.message == "unknown field" and cause.field.rpartition(".")[0] == parent
+        if is_sibling and "required" in finding.message:
             return True
     return False
 

@@ -210,8 +210,8 @@ class PodCertificates:
             refresh_at = self._clock.monotonic() + self._wait(place, request.status) + self._rand() * _JITTER
             entry.current = KeyAndCertificates(entry.key, chain(request.status.certificate_chain), refresh_at)
         else:
-            told = f'reason="{decided.reason}" message="{decided.message}"'
-            entry.refusal = f"PodCertificateRequest was permanently {decided.type.lower()}: {told}"
+            details = f'reason="{decided.reason}" message="{decided.message}"'
+            entry.refusal = f"PodCertificateRequest was permanently {decided.type.lower()}: {details}"
         entry.settled.set()
         return True
 

@@ -141,8 +141,10 @@ class ServiceAccountTokens:
             except PykubeletError as error:
                 if token is None or token.ends_at <= self._clock.monotonic():
                     raise
-                told = {"pod": str(wanted.ref), "account": wanted.account, "error": str(error)}
-                _log.warning("service account token: renewal for an image pull failed; the old one is used", extra=told)
+                fields = {"pod": str(wanted.ref), "account": wanted.account, "error": str(error)}
+                _log.warning(
+                    "service account token: renewal for an image pull failed; the old one is used", extra=fields
+                )
         return token.value.decode()
 
     def release(self, uid: PodUID) -> None:
@@ -180,8 +182,8 @@ class ServiceAccountTokens:
         try:
             await self._ask(wanted)
         except PykubeletError as error:
-            told = {"pod": str(wanted.ref), "account": wanted.account, "error": str(error)}
-            _log.warning("service account token: renewal failed; retrying", extra=told)
+            fields = {"pod": str(wanted.ref), "account": wanted.account, "error": str(error)}
+            _log.warning("service account token: renewal failed; retrying", extra=fields)
             return
         self._renewed(wanted.ref.uid)
 

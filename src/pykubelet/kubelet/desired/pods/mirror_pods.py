@@ -106,8 +106,8 @@ class MirrorPods:
             if isinstance(error, Permanent):
                 delay = _MAX_DELAY
             self._not_before[name] = now + delay
-            told = {"pod": str(ref_of(pod)), "error": str(error), "delay_s": round(delay, 1)}
-            _log.warning("mirror pod: update failed", extra=told)
+            extra = {"pod": str(ref_of(pod)), "error": str(error), "delay_s": round(delay, 1)}
+            _log.warning("mirror pod: update failed", extra=extra)
 
     async def _delete(self, mirror: Pod) -> None:
         meta = mirror.metadata

@@ -30,7 +30,7 @@ _RELOAD_SECONDS: Final[Seconds] = 5.0
 _POLL_SECONDS: Final[Seconds] = 0.1
 _STORE_SECONDS: Final[Seconds] = 2.0
 """Longest time that a slow disk may delay the shutdown."""
-_WHO, _WHY = "kubelet", "Kubelet needs time to handle node shutdown"
+_INHIBITOR, _WHY = "kubelet", "Kubelet needs time to handle node shutdown"
 _FAULT: Final = "node is shutting down"
 """Part of the message of the node's Ready condition, as in the Go kubelet."""
 _OWNER: Final = "node-shutdown"
@@ -158,7 +158,7 @@ class NodeShutdown:
         if self._under_way:
             _log.warning("node shutdown: cancelled")
             self._report("Shutdown manager detected shutdown cancellation", under_way=False)
-        former, self._lock = self._lock, await logind.inhibit(_WHO, _WHY)
+        former, self._lock = self._lock, await logind.inhibit(_INHIBITOR, _WHY)
         if former is not None:
             former.release()
 

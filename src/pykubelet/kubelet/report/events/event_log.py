@@ -39,7 +39,7 @@ class EventLog:
         self._correlator = Correlator(config)
         self.table: WatchTable[Event] = WatchTable(int(clock.now() * 1000), config.capacity)
         """The kept events, to be listed and watched; the most recently recorded one is last."""
-        self._told_at: dict[str, Seconds] = {}
+        self._recorded_at: dict[str, Seconds] = {}
         """Monotonic time at which each event was last recorded."""
         self.recorded: Callbacks[[str, Event]] = Callbacks()
         """Called with the key and the newest state of each event that is recorded."""
@@ -62,7 +62,7 @@ class EventLog:
                 continue
             self.table.put(key, partial(_restored, event, key))
             last = event.last_timestamp or event.metadata.creation_timestamp
-            self._told_at[key] = (last.timestamp() if last else 0.0) - since_boot
+            self._recorded_at[key] = (last.timestamp() if last else 0.0) - since_boot
         self._restored_version = self.table.version
 
     def is_restored(self, change: Change[Event]) -> bool:
@@ -100,7 +100,7 @@ class EventLog:
     def expire(self) -> None:
         """Forget events that were not repeated for the configured time."""
         oldest = self._clock.monotonic() - self._config.keep_for
-        while (stalest := self.table.stalest()) is not None and self._told_at.get(stalest.key, oldest - 1) < oldest:
+        while (stalest := self.table.stalest()) is not None and self._recorded_at.get(stalest.key, oldest - 1) < oldest:
             self._forget(stalest.key)
 
     def _keep(self, correlated: Correlated) -> None:
@@ -108,7 +108,7 @@ class EventLog:
         namespace = correlated.occurrence.involved.namespace or "default"
         key = f"{namespace}/{correlated.name}"
         event = self.table.put(key, lambda version: self._object(correlated, namespace, key, version))
-        self._told_at[key] = self._clock.monotonic()
+        self._recorded_at[key] = self._clock.monotonic()
         self.recorded(key, event)
         stalest = self.table.stalest()
         if stalest is not None and len(self.table) > self._config.capacity:
@@ -117,7 +117,7 @@ class EventLog:
 
     def _forget(self, key: str) -> None:
         self.table.forget(key)
-        self._told_at.pop(key, None)
+        self._recorded_at.pop(key, None)
 
     def _object(self, correlated: Correlated, namespace: str, key: str, version: int) -> Event:
         shown = correlated.occurrence

@@ -67,8 +67,8 @@ class LeaseRenewer:
                 await self._renew()
             except PykubeletError as error:
                 self._lease = None if isinstance(error, Conflict | NotFound) else self._lease
-                told = {"lease": self._node, "error": str(error), "attempt": attempt}
-                _log.warning("node lease not renewed", extra=told)
+                extra = {"lease": self._node, "error": str(error), "attempt": attempt}
+                _log.warning("node lease not renewed", extra=extra)
                 if attempt == _QUICK_RETRIES:
                     break
                 delay = self._backoff.next("", self._clock.monotonic())

@@ -196,11 +196,11 @@ class NodeReporter:
 
     def _store(self, node: Node, status: NodeStatus, before: Node | None) -> None:
         """Store the API server's response, unless a watch event has brought a newer object meanwhile."""
-        told = self._node
+        observed = self._node
         self._node = node
         self._note_sent(status)
-        if told is not None and told is not before and is_newer(told, node):
-            self.node_updated(told)
+        if observed is not None and observed is not before and is_newer(observed, node):
+            self.node_updated(observed)
 
     def _note_sent(self, status: NodeStatus) -> None:
         self._sent = status

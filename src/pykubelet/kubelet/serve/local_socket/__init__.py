@@ -2,7 +2,7 @@
 
 The server reads what the rest of this stage keeps (pods with their statuses, events, timelines) and log files; the CLI
 and kubectl are its clients. Start reading in ``local_server.py``; ``kube_routes.py`` and ``agent_routes.py`` hold the
-handlers, and ``kubelet/serve/common/serving.py`` puts limits, routes and request slots together. Who may use it is
+handlers, and ``kubelet/serve/common/serving.py`` puts limits, routes and request slots together. Access is
 decided by the permissions of the socket. Imports beside it: ``common``, ``logs``, ``streams``.
 """
 

@@ -1,4 +1,4 @@
-"""Payloads of signatures: what they must say, and what is left out."""
+"""Payloads of signatures: required fields, and omitted ones."""
 
 import base64
 import json

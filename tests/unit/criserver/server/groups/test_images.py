@@ -36,15 +36,18 @@ async def registry() -> AsyncIterator[FakeRegistry]:
 
 
 @pytest.fixture
-def rooms(tmp_path: Path) -> Stores:
+def stores(tmp_path: Path) -> Stores:
     world = World(tmp_path / "world")
     return open_stores(tmp_path / "rooms", world.registry, frozenset({NAME}))
 
 
 @pytest.fixture
-async def service(rooms: Stores, tmp_path: Path) -> "AsyncIterator[pb_grpc.ImageServiceAsyncStub]":
+async def service(stores: Stores, tmp_path: Path) -> "AsyncIterator[pb_grpc.ImageServiceAsyncStub]":
     options = (("grpc.default_authority", "localhost"),)
-    async with serve(rooms.images, tmp_path) as socket, grpc.aio.insecure_channel(f"unix:{socket}", options) as channel:
+    async with (
+        serve(stores.images, tmp_path) as socket,
+        grpc.aio.insecure_channel(f"unix:{socket}", options) as channel,
+    ):
         yield pb_grpc.ImageServiceStub(channel)
 
 
@@ -114,13 +117,13 @@ def test_hostile_image_user_does_not_break_the_list(user: str, uid: int | None, 
 
 @pytest.mark.parametrize("user", ["u" * 4_000_000, "\ud800"])
 async def test_stored_image_that_cannot_be_shown_spoils_no_list(
-    service: "pb_grpc.ImageServiceAsyncStub", rooms: Stores, user: str, monkeypatch: pytest.MonkeyPatch
+    service: "pb_grpc.ImageServiceAsyncStub", stores: Stores, user: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def record(name: str, user: str) -> ImageRecord:
         return ImageRecord(digest_of(name.encode()), (f"{name}:1",), (), 1, ImageConfig(user=user), (), digest_of(b""))
 
     images = [record("first", "app"), *(record(f"bad-{number}", user) for number in range(5)), record("last", "7")]
-    monkeypatch.setattr(rooms.images, "list", lambda: images)
+    monkeypatch.setattr(stores.images, "list", lambda: images)
     for _ in range(2):
         listed = (await service.ListImages(pb.ListImagesRequest())).images
         assert [image.repo_tags[0] for image in listed] == ["first:1", "last:1"]
@@ -142,12 +145,12 @@ def test_list_of_images_stays_below_what_clients_take() -> None:
 
 @pytest.mark.root
 async def test_list_status_filter_and_removal(
-    service: "pb_grpc.ImageServiceAsyncStub", rooms: Stores, tmp_path: Path
+    service: "pb_grpc.ImageServiceAsyncStub", stores: Stores, tmp_path: Path
 ) -> None:
     for name, fields in ((NAME, {"user": "1000:5"}), ("localhost/demo/other:1", {"user": "app", "volumes": ("/v",)})):
         path = tmp_path / "image.tar"
         pack(replace(ImageSpec(name), **fields), path, os.uname().machine)
-        await import_file(rooms, path)
+        await import_file(stores, path)
     listed = {image.repo_tags[0]: image for image in (await service.ListImages(pb.ListImagesRequest())).images}
     app, other = listed[NAME], listed["localhost/demo/other:1"]
     assert app.pinned and not other.pinned
@@ -171,26 +174,26 @@ async def test_list_status_filter_and_removal(
     assert empty.used_bytes.value == 0 == empty.inodes_used.value
 
 
-async def test_images_are_found_by_id_prefix(service: "pb_grpc.ImageServiceAsyncStub", rooms: Stores) -> None:
-    images: ImageManager = rooms.images
+async def test_images_are_found_by_id_prefix(service: "pb_grpc.ImageServiceAsyncStub", stores: Stores) -> None:
+    images: ImageManager = stores.images
     assert images.status("abc") is None
     code, words = await fails(service.ImageStatus(pb.ImageStatusRequest()))
     assert code is StatusCode.INVALID_ARGUMENT and "reference" in words
 
 
 async def test_client_that_disconnects_cancels_its_pull(
-    service: "pb_grpc.ImageServiceAsyncStub", rooms: Stores, registry: FakeRegistry
+    service: "pb_grpc.ImageServiceAsyncStub", stores: Stores, registry: FakeRegistry
 ) -> None:
     registry.add_image("app:1", [bytes(100_000)], [digest_of(bytes(100_000))])
     registry.pause = asyncio.Event()
     call = service.PullImage(pb.PullImageRequest(image=spec(f"{registry.host}/app:1")))
     waiting = asyncio.ensure_future(call.wait_for_connection())
     await registry.halfway.wait()
-    assert rooms.images.running_pulls
+    assert stores.images.running_pulls
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    await until(lambda: not rooms.images.running_pulls)
+    await until(lambda: not stores.images.running_pulls)
     registry.pause.set()
     await asyncio.wait({waiting})
 

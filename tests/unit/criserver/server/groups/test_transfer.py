@@ -21,7 +21,7 @@ NAME = "localhost/demo/app:1"
 
 
 @pytest.fixture
-def rooms(tmp_path: Path) -> Stores:
+def stores(tmp_path: Path) -> Stores:
     return open_stores(tmp_path / "rooms")
 
 
@@ -32,23 +32,26 @@ def archive(tmp_path: Path) -> bytes:
 
 
 @pytest.fixture
-async def service(rooms: Stores, tmp_path: Path) -> "AsyncIterator[transfer_grpc.ImageTransferAsyncStub]":
+async def service(stores: Stores, tmp_path: Path) -> "AsyncIterator[transfer_grpc.ImageTransferAsyncStub]":
     options = (("grpc.default_authority", "localhost"), ("grpc.max_receive_message_length", 16 << 20))
-    async with serve(rooms.images, tmp_path) as socket, grpc.aio.insecure_channel(f"unix:{socket}", options) as channel:
+    async with (
+        serve(stores.images, tmp_path) as socket,
+        grpc.aio.insecure_channel(f"unix:{socket}", options) as channel,
+    ):
         yield transfer_grpc.ImageTransferStub(channel)
 
 
-async def settled(rooms: Stores) -> None:
+async def settled(stores: Stores) -> None:
     """Wait until nothing is in progress, and assert that nothing is left."""
-    ingest = rooms.content.root / "ingest"
-    await until(lambda: not (rooms.images._working or rooms.content.digests() or list(ingest.iterdir())))
-    assert rooms.images.list() == []
+    ingest = stores.content.root / "ingest"
+    await until(lambda: not (stores.images._working or stores.content.digests() or list(ingest.iterdir())))
+    assert stores.images.list() == []
 
 
 @pytest.mark.root
 @pytest.mark.parametrize("sent", [0, 100, 700_000, 3_000_000])
 async def test_interrupted_import_leaves_nothing(
-    service: "transfer_grpc.ImageTransferAsyncStub", rooms: Stores, archive: bytes, sent: int
+    service: "transfer_grpc.ImageTransferAsyncStub", stores: Stores, archive: bytes, sent: int
 ) -> None:
     stalled = asyncio.Event()
 
@@ -61,31 +64,31 @@ async def test_interrupted_import_leaves_nothing(
     call = service.Import(requests())
     reading = asyncio.ensure_future(_all(call))
     await stalled.wait()
-    await until(lambda: rooms.images._working or not sent)
+    await until(lambda: stores.images._working or not sent)
     call.cancel()
     await asyncio.wait({reading})
     assert reading.cancelled() or reading.exception() is not None
-    await settled(rooms)
+    await settled(stores)
 
 
-async def test_import_rejected_while_the_client_is_sending(rooms: Stores, tmp_path: Path) -> None:
+async def test_import_rejected_while_the_client_is_sending(stores: Stores, tmp_path: Path) -> None:
     """With the client of the command line; that of asyncio may lose the code of a call that ends while it sends."""
-    async with serve(rooms.images, tmp_path) as socket:
+    async with serve(stores.images, tmp_path) as socket:
         with ImageClient(f"unix:{socket}") as client, pytest.raises(Invalid, match="not an image archive"):
             pieces = (b"no archive at all" * 60_000 for _ in range(60))
             await asyncio.to_thread(client.import_archive, pieces, (), lambda _: None)
-        await settled(rooms)
+        await settled(stores)
 
 
 @pytest.mark.root
 async def test_export_whose_client_stops_reading(
-    service: "transfer_grpc.ImageTransferAsyncStub", rooms: Stores, archive: bytes, tmp_path: Path
+    service: "transfer_grpc.ImageTransferAsyncStub", stores: Stores, archive: bytes, tmp_path: Path
 ) -> None:
-    await import_file(rooms, tmp_path / "image.tar")
+    await import_file(stores, tmp_path / "image.tar")
     call = service.Export(transfer.ExportRequest(images=[NAME]))
     assert await call.read()
     call.cancel()
-    await until(lambda: not rooms.images._working)
+    await until(lambda: not stores.images._working)
     replies = [reply async for reply in service.Export(transfer.ExportRequest(images=[NAME]))]
     assert sum(len(reply.data) for reply in replies) > 5_000_000
     for names in ([], ["none:1"]):

@@ -10,11 +10,11 @@ from pykubelet.linux.cgroups import CgroupResources
 from pykubelet.linux.cgroups.v2 import CgroupV2
 from pykubelet.testing.cgroups import FakeCgroupFiles
 from pykubelet.testing.clock import VirtualClock
-from pykubelet.testing.meter import ToldMeter
+from pykubelet.testing.meter import RecordingMeter
 
 
 def test_operations_are_measured_and_reads_are_not(tmp_path: Path) -> None:
-    meter, files = ToldMeter(), FakeCgroupFiles(tmp_path / "cgroup")
+    meter, files = RecordingMeter(), FakeCgroupFiles(tmp_path / "cgroup")
     cgroups = MeasuredCgroups(driver=CgroupV2(files.root, files), meter=meter, clock=VirtualClock())
     cgroups.create("/pods", CgroupResources(cpu_shares=2))
     cgroups.update("/pods", CgroupResources(cpu_shares=4))

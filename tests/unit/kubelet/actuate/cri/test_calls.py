@@ -31,9 +31,9 @@ def test_every_call_stands_in_the_table_once() -> None:
 def test_calls_beside_cri_are_those_of_the_image_transfer_service() -> None:
     (service,) = transfer.DESCRIPTOR.services_by_name.values()
     methods = {f"/{service.full_name}/{method.name}": method for method in service.methods}
-    beside = [call for call in _ALL if call not in TABLE]
-    assert [call.path for call in beside] == ["/pykubelet.images.v1.ImageTransfer/ListPulls"]
-    for call in beside:
+    extra = [call for call in _ALL if call not in TABLE]
+    assert [call.path for call in extra] == ["/pykubelet.images.v1.ImageTransfer/ListPulls"]
+    for call in extra:
         assert call.request.DESCRIPTOR is methods[call.path].input_type
         assert call.reply.DESCRIPTOR is methods[call.path].output_type
 

@@ -16,7 +16,7 @@ from pykubelet.kubelet.actuate.cri.transport import StreamCall, UnaryCall
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock
-from pykubelet.testing.meter import ToldMeter
+from pykubelet.testing.meter import RecordingMeter
 
 _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply", bound=Message)
@@ -148,7 +148,7 @@ META = POD.metadata
 
 
 async def test_sandboxes_and_image_volumes_are_measured(table: Table) -> None:
-    meter = ToldMeter()
+    meter = RecordingMeter()
     client = CriClient(table, CriOptions(meter=meter))
     table.replies["RunPodSandbox"] = pb.RunPodSandboxResponse(pod_sandbox_id="s1")
     await client.run_pod_sandbox(POD, "kata")

@@ -1,4 +1,4 @@
-"""Records of pulled images: files, policies, what a pull adds, and who may use a present image."""
+"""Records of pulled images: files, policies, what a pull adds, and which pods may use a present image."""
 
 import hashlib
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Records of pulled images on disk, with the image manager: who may use an image that is present."""
+"""Records of pulled images on disk, with the image manager: which pods may use a present image."""
 
 import asyncio
 import base64

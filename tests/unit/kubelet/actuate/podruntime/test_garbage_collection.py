@@ -157,7 +157,7 @@ async def test_gc_keeps_ended_pods_unless_disk_pressure(world: World) -> None:
 
 
 async def test_gc_keeps_dead_containers_of_a_pod_that_starts_again_during_the_round(world: World) -> None:
-    """Who has ended is asked after the runtime: a container in the list may be one of the pod's next life."""
+    """The ended pods are read after the runtime: a container in the list may be one of the pod's next life."""
     world.cri.script(Script(exit_after=0))
     pod = pod_of(restartPolicy="Never")
     await world.settle(pod)
@@ -192,7 +192,7 @@ async def test_gc_keeps_running_containers(world: World) -> None:
 
 
 async def test_gc_keeps_a_pod_added_during_the_round(world: World) -> None:
-    """Who is wanted is asked after the runtime: a pod in the list is known by then."""
+    """The wanted pods are read after the runtime: a pod in the list is known by then."""
     world.cri.script(Script(exit_after=0))
     pod = pod_of(restartPolicy="Never")
     wanted: set[PodUID] = set()

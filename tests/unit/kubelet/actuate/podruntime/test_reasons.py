@@ -1,4 +1,4 @@
-"""Each action of a sync comes with its reason, and what is left as it is, too."""
+"""Each action of a sync comes with its reason, as does each object that stays as it is."""
 
 from collections.abc import Callable
 

@@ -60,13 +60,13 @@ async def test_slot_released_by_time_is_not_released_twice() -> None:
     slots = StartSlots(1, 0.01)
     async with asyncio.timeout(10), slots.slot(), slots.slot():
         pass  # the second came by the time that was over
-    turns_held = 0
+    slots_held = 0
     async with slots.slot():
-        turns_held += 1
+        slots_held += 1
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.001), slots.slot():
-                turns_held += 1
-    assert turns_held == 1
+                slots_held += 1
+    assert slots_held == 1
 
 
 async def _hold(slots: StartSlots) -> None:

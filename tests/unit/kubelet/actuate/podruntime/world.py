@@ -45,7 +45,7 @@ from pykubelet.linux.cgroups import CgroupResources
 from pykubelet.models.core_v1 import ConfigMap, Pod, Secret
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_cri import FakeCri, FakeCriOptions
-from pykubelet.testing.meter import ToldMeter
+from pykubelet.testing.meter import RecordingMeter
 
 T = TypeVar("T")
 POLICY = NodePolicy(Bytes(4 * GIB), 1)
@@ -268,7 +268,7 @@ class World:
     @property
     def measured(self) -> list[str]:
         """What the meter was told."""
-        assert isinstance(self.deps.telemetry.metrics, ToldMeter)
+        assert isinstance(self.deps.telemetry.metrics, RecordingMeter)
         return self.deps.telemetry.metrics.lines
 
     def restart(self) -> None:
@@ -349,7 +349,7 @@ async def make_world(root: Path, options: FakeCriOptions | None = None) -> Async
                 volumes=volumes, files=files, resources=resources, node=node, objects=Objects(), users=Users()
             ),
             http=http,
-            telemetry=Telemetry(clock=clock, events=events, timeline=steps, metrics=ToldMeter()),
+            telemetry=Telemetry(clock=clock, events=events, timeline=steps, metrics=RecordingMeter()),
         )
         runtime = PodRuntime(deps, config)
         yield World(cri, clock, deps, config, runtime, images, volumes, node, http, events, steps, files, resources)

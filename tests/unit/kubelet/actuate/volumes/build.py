@@ -15,7 +15,7 @@ from pykubelet.models import codec
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import ConfigMap, Container, PersistentVolume, PersistentVolumeClaim, Pod, Secret
 from pykubelet.testing.clock import VirtualClock
-from pykubelet.testing.meter import ToldMeter
+from pykubelet.testing.meter import RecordingMeter
 from pykubelet.testing.telemetry import telemetry
 
 Fields = dict[str, object]
@@ -88,7 +88,7 @@ class Kit:
     config: VolumeConfig = field(default_factory=VolumeConfig)
     downward: DownwardContext = field(default_factory=DownwardContext)
     recursive_read_only: bool = False
-    meter: ToldMeter = field(default_factory=ToldMeter)
+    meter: RecordingMeter = field(default_factory=RecordingMeter)
 
     def __post_init__(self) -> None:
         self.dirs = PodDirs.at(self.root)

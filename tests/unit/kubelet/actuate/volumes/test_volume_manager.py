@@ -123,18 +123,18 @@ async def test_pod_of_many_volumes_leaves_other_tasks_their_turn(kit: Kit) -> No
     volumes: list[Fields] = [{"name": f"v{number}", "configMap": {"name": "cm"}} for number in range(200)]
     pod = pod_with(*volumes)
     await kit.mount(pod)
-    turns = 0
+    steps = 0
 
     async def other() -> None:
-        nonlocal turns
+        nonlocal steps
         while True:
-            turns += 1
+            steps += 1
             await asyncio.sleep(0)
 
     task = asyncio.create_task(other())
     await kit.mount(pod)
     task.cancel()
-    assert turns >= 10
+    assert steps >= 10
 
 
 async def test_files_of_all_volumes_of_a_pod_are_limited(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""ClusterTrustBundles: what a source shows, and who is told of changes."""
+"""ClusterTrustBundles: the content of a source, and the pods that are notified of changes."""
 
 import base64
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Which version of a manifest is in force, who wins among equal names, and what the sync loop is told."""
+"""Which version of a manifest is in force, which of equal names wins, and what the sync loop receives."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Thresholds, conditions over time, who goes first, and limits of single pods."""
+"""Thresholds, conditions over time, the order of evictions, and limits of single pods."""
 
 from collections.abc import Mapping
 

@@ -118,7 +118,7 @@ async def still(*, rate: float = 0, capacity: int = 1000) -> AsyncIterator[tuple
 
 
 async def test_warning_is_sent_at_once_after_the_earlier_events_of_its_pod() -> None:
-    """Who looks after a failure finds its event; events of other starts still wait until those pods have started."""
+    """A user finds the event of a failure at once; events of other starts still wait until those pods have started."""
     async with still() as (rig, clock):
         rig.log.event(OTHER, "Normal", "Created", "of the other pod")
         rig.log.event(POD, "Normal", "Pulling", "m", container="c")

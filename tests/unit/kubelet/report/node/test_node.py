@@ -271,7 +271,7 @@ async def test_a_cloud_is_told_the_addresses_that_a_person_gave(api: Api) -> Non
     assert rig.node.status.addresses == FACTS.addresses
 
 
-async def test_a_node_made_ahead_of_time_is_used_without_the_right_to_create(api: Api) -> None:
+async def test_a_node_created_ahead_of_time_is_used_without_the_right_to_create(api: Api) -> None:
     rig = make(api)
     api.fake.faults = [Fault("POST .*/nodes", status=403, message="not you", times=1000)]
     async with running(rig.reporter.run()):

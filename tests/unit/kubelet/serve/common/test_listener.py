@@ -167,7 +167,7 @@ def in_handshake() -> int:
 
 
 async def test_connections_that_have_arrived_leave_other_tasks_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    loop, turns, waiting = asyncio.get_running_loop(), 0, list(range(50))
+    loop, steps, waiting = asyncio.get_running_loop(), 0, list(range(50))
 
     async def accept(_: socket.socket) -> tuple[socket.socket, object]:
         if not waiting:
@@ -176,9 +176,9 @@ async def test_connections_that_have_arrived_leave_other_tasks_their_turn(monkey
         raise OSError(errno.ECONNABORTED, "gone")
 
     async def other() -> None:
-        nonlocal turns
+        nonlocal steps
         while waiting:
-            turns += 1
+            steps += 1
             await asyncio.sleep(0)
 
     async with listening() as (_, port):
@@ -188,7 +188,7 @@ async def test_connections_that_have_arrived_leave_other_tasks_their_turn(monkey
         async with connected(port):
             await task
     # One iteration is the first accept's.
-    assert turns >= 49
+    assert steps >= 49
 
 
 async def test_listener_forgets_connections_that_ended() -> None:

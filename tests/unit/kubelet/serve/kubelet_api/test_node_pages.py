@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from pykubelet.testing.wait import turns_of_another
+from pykubelet.testing.wait import steps_of_another_task
 from tests.unit.kubelet.serve.kubelet_api.world import Client, NodeWorld, Pki, as_admin
 
 OBJECT = "application/json;g=config.k8s.io;v=v1beta1;as="
@@ -51,10 +51,10 @@ async def test_status_and_flags_as_text_and_objects(world: NodeWorld) -> None:
 async def test_stacks_of_many_tasks_leave_other_tasks_their_turn(world: NodeWorld) -> None:
     waiting = asyncio.Event()
     tasks = [asyncio.create_task(waiting.wait(), name=f"waiting {number}") for number in range(2000)]
-    async with as_admin(world) as client, turns_of_another() as turns:
-        before = turns.count
+    async with as_admin(world) as client, steps_of_another_task() as steps:
+        before = steps.count
         stacks = (await get(client, "/debug/pprof/goroutine?debug=2"))[1]
-        assert turns.count - before >= 2000 // 16
+        assert steps.count - before >= 2000 // 16
     assert stacks.count("task waiting ") == 2000
     waiting.set()
     await asyncio.gather(*tasks)

@@ -1,4 +1,4 @@
-"""QoS classes: the table of the Kubernetes documentation, and who is critical."""
+"""QoS classes: the table of the Kubernetes documentation, and critical pods."""
 
 import pytest
 

@@ -52,7 +52,7 @@ def container_environment(pod: Pod, container: AnyContainer, context: EnvContext
 
 
 class _Room:
-    """What is left for variables: sources may be named many times, and values may be made of others."""
+    """Remaining space for variables: sources may be named many times, and values may be made of others."""
 
     def __init__(self) -> None:
         self._left = MOST_EXPANDED

@@ -61,7 +61,7 @@ def source_of_claim(pod: Pod, volume: Volume, claim: PersistentVolumeClaim, pv: 
     """Return the source of a claim's volume. Raises Conflict, Invalid or Unsupported if the pod cannot use it."""
     _check_bound(claim, pv)
     _check_mode(pod, volume.name, pv)
-    told, pv = pv, persistent(pv)
+    original, pv = pv, persistent(pv)
     given = volume.persistent_volume_claim
     spec, name = pv.spec, pv.metadata.name
     shown = Volume(name=name)
@@ -90,7 +90,7 @@ def source_of_claim(pod: Pod, volume: Volume, claim: PersistentVolumeClaim, pv: 
         claim=f"{claim.metadata.namespace}/{claim.metadata.name}",
         read_only=given is not None and bool(given.read_only),
         block=block,
-        migrated=pv is not told,
+        migrated=pv is not original,
     )
 
 

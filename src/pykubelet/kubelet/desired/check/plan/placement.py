@@ -25,7 +25,7 @@ from pykubelet.kubelet.desired.admission.plan.fit import (
 )
 from pykubelet.kubelet.desired.admission.plan.rules import decide
 from pykubelet.kubelet.desired.check.check_types import CheckFinding, Rule, Severity
-from pykubelet.kubelet.desired.check.plan.subject import Beside, GivenPod, Subject
+from pykubelet.kubelet.desired.check.plan.subject import GivenPod, NodePod, Subject
 from pykubelet.kubelet.desired.manifest.static import adopt
 from pykubelet.kubelet.types.reports.node_view import NodeView, missing_handler
 from pykubelet.kubelet.types.resources.podresources import CPU, amounts, is_extended
@@ -49,15 +49,15 @@ _REPORTED = ("NodeAffinity", "NodeName", "NodePorts", "UnexpectedAdmissionError"
 def port_conflicts(subject: Subject) -> Iterator[CheckFinding]:
     """Yield the host ports that another pod uses, a checked one or one of the node; each with both places."""
     before: _Ports[tuple[GivenPod, str]] = _Ports()
-    beside: _Ports[Beside] = _Ports()
-    for other in subject.beside:
+    node_pods: _Ports[NodePod] = _Ports()
+    for other in subject.node_pods:
         for port in other.needs.ports:
-            beside.add(port, other)
+            node_pods.add(port, other)
     for pod in subject.pods:
         own = list(host_ports(pod.pod))
         for field, port in own:
             given = ((str(each.key), each.place(path)) for _, (each, path) in before.conflicts(port))
-            there = ((str(each.key), each.port_place(theirs)) for theirs, each in beside.conflicts(port))
+            there = ((str(each.key), each.port_place(theirs)) for theirs, each in node_pods.conflicts(port))
             taken = list(islice(chain(given, there), _MOST_PLACES))
             if taken:
                 owner, place = taken[0]
@@ -99,7 +99,7 @@ def node_findings(subject: Subject, node: NodeView) -> Iterator[CheckFinding]:
     facts = _facts(node)
     allowed = SysctlAllowlist.make((0, 0), node.sysctls)
     # Pods of manifests are critical: they preempt pods of the API server, but not each other.
-    others = Total(other.needs for other in subject.beside if other.source)
+    others = Total(other.needs for other in subject.node_pods if other.source)
     for pod in subject.pods:
         yield from _selectors(pod, facts)
         yield from _resources(pod, facts, others)

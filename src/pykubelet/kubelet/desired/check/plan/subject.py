@@ -54,7 +54,7 @@ class GivenPod(CheckedObject, frozen=True):
     needs: Needs
 
 
-class Beside(Struct, frozen=True):
+class NodePod(Struct, frozen=True):
     """A pod that the node has besides the pods to check."""
 
     key: ObjectKey
@@ -82,7 +82,7 @@ class Subject(Struct, frozen=True):
     """``KIND NAMESPACE/NAME`` of the objects that have problems of their own, and therefore are not in ``given``."""
     node: NodeView | None
     """None: the node is unknown."""
-    beside: tuple[Beside, ...] = ()
+    node_pods: tuple[NodePod, ...] = ()
     """The node's pods, without those that are checked."""
     objects: tuple[ObjectView, ...] = ()
     """The node's ConfigMaps and Secrets, without those that are checked."""
@@ -105,17 +105,17 @@ def subject_of(sources: Sequence[CheckSource], node: NodeView | None, known: Seq
         return Subject(given, pods, invalid, None)
     replaced = _replaced(sources, node)
     items = {(m.origin, item.key): item for m in known for item in m.objects}
-    beside = []
+    node_pods = []
     for view in node.pods:
         key = ObjectKey("Pod", view.namespace, view.name)
         if view.source not in replaced and key not in first:
-            beside.append(Beside(key, view.source, _needs(view), items.get((view.source, key))))
+            node_pods.append(NodePod(key, view.source, _needs(view), items.get((view.source, key))))
     objects = tuple(
         view
         for view in node.objects
         if view.source not in replaced and ObjectKey(view.kind, view.namespace, view.name) not in first
     )
-    return Subject(given, pods, invalid, node, tuple(beside), objects)
+    return Subject(given, pods, invalid, node, tuple(node_pods), objects)
 
 
 def defined_elsewhere(sources: Sequence[CheckSource], node: NodeView) -> Iterator[tuple[CheckedObject, str, bool]]:

@@ -108,8 +108,8 @@ def _check_host_ports(findings: Findings, spec: core.PodSpec) -> None:
     lists = [("spec.containers", index, container) for index, container in enumerate(spec.containers)]
     lists += [("spec.initContainers", index, container) for index, container in enumerate(spec.init_containers)]
     for list_path, index, container in lists:
-        together = list_path == "spec.containers" or container.restart_policy == "Always"
-        ports = taken if together else {}
+        is_concurrent = list_path == "spec.containers" or container.restart_policy == "Always"
+        ports = taken if is_concurrent else {}
         for number, port in enumerate(container.ports):
             key = (port.protocol, port.host_ip, port.host_port or 0)
             where = f"{list_path}[{index}].ports[{number}].hostPort"

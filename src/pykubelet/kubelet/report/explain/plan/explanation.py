@@ -36,7 +36,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     timeline: TimelineView | None = None
     journal: PodJournal
     monotonic: Seconds
-    """The present time, for what is left of back-offs."""
+    """The present time, for the remaining time of back-offs."""
 
 
 def explain(given: Situation) -> ExplainView:

@@ -20,9 +20,9 @@ _REASONS: Final[Mapping[tuple[str, str], str]] = {
 }
 
 
-def condition_events(told: Mapping[str, str], conditions: Iterable[NodeCondition]) -> list[str]:
-    """Return the event reasons for conditions that differ from ``told`` (type → last status); all of them at first."""
-    changed = [c for c in conditions if told.get(c.type) != c.status]
+def condition_events(reported: Mapping[str, str], conditions: Iterable[NodeCondition]) -> list[str]:
+    """Return the event reasons for conditions that differ from ``reported`` (type → last status); at first all."""
+    changed = [c for c in conditions if reported.get(c.type) != c.status]
     return [_REASONS[c.type, c.status] for c in changed if (c.type, c.status) in _REASONS]
 
 

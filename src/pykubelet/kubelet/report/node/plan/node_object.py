@@ -203,8 +203,8 @@ def node_addresses(ips: Iterable[str], name: str) -> tuple[NodeAddress, ...]:
 
 def host_ips(addresses: Iterable[NodeAddress]) -> tuple[str, ...]:
     """Return the node's addresses for pods: internal before external, at most one per address family."""
-    told = list(addresses)
-    found = [each.address for kind in ("InternalIP", "ExternalIP") for each in told if each.type == kind]
+    listed = list(addresses)
+    found = [each.address for kind in ("InternalIP", "ExternalIP") for each in listed if each.type == kind]
     return (*found[:1], *[ip for ip in found if (":" in ip) != (":" in found[0])][:1])
 
 

@@ -1,6 +1,6 @@
 """Authentication and authorization of every request of the kubelet API server.
 
-Start reading in ``access_check.py``, which asks ``authn.py`` who it is and ``authz.py`` what they may do;
+Start reading in ``access_check.py``, which asks ``authn.py`` for the user and ``authz.py`` for the user's rights;
 ``ttlcache.py`` keeps the API server's answers, ``token_review_budget.py`` limits how often it is asked. Imports beside
 it: ``plan``.
 """

@@ -15,7 +15,7 @@ from typing import Final
 
 from aiohttp import web
 
-from pykubelet.base.concurrency.tasks import with_turns
+from pykubelet.base.concurrency.tasks import yielding_to_loop
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import KubeletApiServerConfig
 from pykubelet.kubelet.serve.kubelet_api.routes.disabled import disabled_handler
@@ -74,7 +74,7 @@ async def _stacks() -> AsyncIterator[str]:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     for number, frame in sys._current_frames().items():
         yield f"thread {names.get(number, number)}:\n{''.join(traceback.format_stack(frame))}"
-    async for task in with_turns(sorted(asyncio.all_tasks(), key=lambda each: each.get_name())):
+    async for task in yielding_to_loop(sorted(asyncio.all_tasks(), key=lambda each: each.get_name())):
         yield f"task {task.get_name()}:\n{_stack(task)}"
 
 

@@ -40,7 +40,7 @@ from pykubelet.models.core_v1 import PersistentVolume, Pod, Secret, Volume
 from pykubelet.models.storage_v1 import CSIDriver, TokenRequest
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_csi import FakeDriver, Fault, serve
-from pykubelet.testing.meter import ToldMeter
+from pykubelet.testing.meter import RecordingMeter
 from pykubelet.testing.telemetry import telemetry
 from pykubelet.testing.wait import until
 
@@ -122,7 +122,7 @@ class World:
         self.dirs = PodDirs.at(root)
         self.layout = CsiLayout(self.dirs)
         self.clock = VirtualClock()
-        self.meter = ToldMeter()
+        self.meter = RecordingMeter()
         self.objects = Objects()
         self.objects.drivers[NAME] = driver_object(attachRequired=False)
         self.reports = Reports()

@@ -122,8 +122,8 @@ def check_lifecycle(volume: CsiVolume, driver: CSIDriver | None) -> None:
         return
     modes = driver.spec.volume_lifecycle_modes or (_PERSISTENT,)
     if mode not in modes:
-        told = " ".join(f'"{each}"' for each in modes)
-        raise Unsupported(f'volume mode "{mode}" not supported by driver {name} (only supports [{told}])')
+        supported = " ".join(f'"{each}"' for each in modes)
+        raise Unsupported(f'volume mode "{mode}" not supported by driver {name} (only supports [{supported}])')
 
 
 def supports_fs_group(volume: CsiVolume, driver: CSIDriver | None) -> bool:
