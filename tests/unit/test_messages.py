@@ -10,8 +10,8 @@ PRODUCT = [path for path in sorted(SOURCE.rglob("*.py")) if not {"pb", "models"}
 _LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 _NAME = re.compile(r"[A-Z]\w*[A-Z]")
 """A name or an abbreviation, which begins with a capital anywhere: CNI, DaemonSet."""
-_ALLUSION = re.compile(r"(Those|That|All of|The same|As|One more|Likewise)\b")
-"""The begin of a docstring that says nothing without the one before it."""
+_ALLUSION = re.compile(r"(Those|That|All of|The same|As|One more|Likewise)\b|What (is|are|was|were)\b|One \w+\.")
+"""The begin of a docstring that says nothing without the one before it, or without the name of its object."""
 
 
 def log_messages(tree: ast.Module) -> Iterator[tuple[int, ast.expr | None]]:
@@ -68,7 +68,6 @@ def test_docstrings_can_be_understood_alone() -> None:
 
 
 def test_docstrings_that_need_the_one_before_them_are_recognized() -> None:
-    code = (
-        'def one():\n    """All of it."""\ndef two():\n    """Return all of it."""\ndef three():\n    """As two."""\n'
-    )
-    assert [line for line, text in docstrings(ast.parse(code)) if _ALLUSION.match(text)] == [1, 5]
+    texts = ("All of it.", "Return all of it.", "As two.", "What is left of it.", "One mount.", "One mount of a pod.")
+    code = "".join(f'def one():\n    """{text}"""\n' for text in texts)
+    assert [line for line, text in docstrings(ast.parse(code)) if _ALLUSION.match(text)] == [1, 5, 7, 9]

@@ -35,7 +35,7 @@ class Target(Struct, Generic[T], frozen=True):
 
 
 class Resource(Struct, Generic[T], frozen=True):
-    """One resource of the API."""
+    """A resource of the API."""
 
     prefix: str
     """``/api/v1`` or ``/apis/GROUP/VERSION``."""

@@ -35,7 +35,7 @@ class WatchType(StrEnum):
 
 
 class WatchEvent(Struct, Generic[T], frozen=True):
-    """One event of a watch."""
+    """An event of a watch."""
 
     type: WatchType
     meta: ObjectMeta

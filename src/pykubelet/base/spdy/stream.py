@@ -1,4 +1,4 @@
-"""One stream of a SPDY connection."""
+"""A stream of a SPDY connection."""
 
 import asyncio
 from collections.abc import Callable

@@ -10,7 +10,7 @@ from pykubelet.cli.reset.places import Places
 
 
 class Part(Protocol):
-    """One kind of leftover."""
+    """A kind of leftover, with its removal."""
 
     def find(self) -> Sequence[str]:
         """Return what is there now, as it is shown."""

@@ -347,7 +347,7 @@ class NetworkManager:
         return {"directory": str(self._config.conf_dir), "networks": self._found.described(self._config.max_networks)}
 
     def problems(self) -> list[str]:
-        """What is wrong with configuration files; of a file that was valid before, the former version is in force."""
+        """Return the errors of configuration files; of a file that was valid before, the former version is in force."""
         return list(self._found.problems)
 
     async def _reload(self) -> None:

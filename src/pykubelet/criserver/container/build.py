@@ -28,7 +28,7 @@ from pykubelet.criserver.store import Store
 
 
 class ContainerDeps(Struct, frozen=True, kw_only=True):
-    """What this package uses of the rest of the server."""
+    """Components of the rest of the server that this package uses."""
 
     scope: ServerScope
     store: Store

@@ -1,4 +1,4 @@
-"""What containers use of other components: protocols, the facts of an image, directories."""
+"""Interfaces of the components that containers use: protocols, the facts of an image, directories."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -99,7 +99,7 @@ class Sandboxes(Protocol):
 
 
 class ResourceClassFiles(Struct, frozen=True, kw_only=True):
-    """Where classes of block I/O and RDT are configured."""
+    """Files that configure the classes of block I/O and RDT."""
 
     blockio: Path | None = None
     """The file of block I/O classes; None: there are none."""

@@ -1,4 +1,4 @@
-"""What happens to the containers of a sandbox when it is stopped or removed. All methods are idempotent."""
+"""Stops and removes the containers of a sandbox with it. All methods are idempotent."""
 
 import asyncio
 from collections.abc import Coroutine

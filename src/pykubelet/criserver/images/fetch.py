@@ -35,7 +35,7 @@ _MAX_NESTED = 3
 
 
 class Present(Struct, frozen=True):
-    """What is known of images that are here."""
+    """Records of the images that are present."""
 
     manifests: Mapping[str, str]
     """The manifests of images of one repository, by the digests to which references of it resolved."""

@@ -51,7 +51,7 @@ class Retainer(Protocol):
 
 
 class Repository(Protocol):
-    """One repository of a registry, for the time of one pull."""
+    """A repository of a registry, for the time of one pull."""
 
     async def manifest(self, target: str, announced: str = "") -> tuple[bytes, str]:
         """Fetch a manifest or an index by tag or digest; returns it with its media type.

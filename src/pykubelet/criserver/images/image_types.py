@@ -44,7 +44,7 @@ class ImageConfig(Struct, frozen=True):
 
 
 class Layer(Struct, frozen=True):
-    """One layer of an image."""
+    """A layer of an image: its digests and size."""
 
     digest: str
     """Digest of the blob as transferred, mostly compressed."""
@@ -161,7 +161,7 @@ class Phase(Enum):
 
 
 class Progress(Struct, frozen=True):
-    """One step of a pull or an import. ``layer`` is empty for the image as a whole."""
+    """A step of a pull or an import. ``layer`` is empty for the image as a whole."""
 
     reference: str
     layer: str

@@ -1,4 +1,4 @@
-"""What pulls had requested that a registry interrupted: it is kept for a while, for their next attempts."""
+"""Data of pulls that a registry interrupted: it is kept for a while, for their next attempts."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress

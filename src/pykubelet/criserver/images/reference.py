@@ -1,4 +1,4 @@
-"""What this runtime accepts as a reference or an id of an image. Pure.
+"""Parses references and ids of images that this runtime accepts. Pure.
 
 The grammar is ``base.image_reference``; this module adds the limits of this runtime: digests are sha256 or sha512, an
 image id is not a name even with a digest, and names of repositories have at most 255 characters with their host.

@@ -1,4 +1,4 @@
-"""What sandboxes and containers ask of a runtime, however it runs their processes."""
+"""Interface of a runtime to sandboxes and containers, however it runs their processes."""
 
 from collections.abc import Mapping
 from pathlib import Path

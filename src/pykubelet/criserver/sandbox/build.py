@@ -20,7 +20,7 @@ from pykubelet.criserver.store import Store
 
 
 class SandboxDeps(Struct, frozen=True, kw_only=True):
-    """What this package uses of the rest of the server. The table and the layout exist before the containers do."""
+    """Components of the server that this package uses. The table and the layout exist before the containers do."""
 
     scope: ServerScope
     store: Store

@@ -1,4 +1,4 @@
-"""Where the parts of a sandbox are: its pinned namespaces, files and infra bundle."""
+"""Paths of the parts of a sandbox: its pinned namespaces, files and infra bundle."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What containers need of their sandboxes."""
+"""View of a sandbox that its containers need."""
 
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver.machine import Machine

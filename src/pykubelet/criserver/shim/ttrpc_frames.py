@@ -23,7 +23,7 @@ RESPONSE: Final = 2
 
 
 class Frame(Struct, frozen=True):
-    """One message of a stream."""
+    """A message of a stream."""
 
     stream: int
     kind: int

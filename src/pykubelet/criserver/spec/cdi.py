@@ -60,7 +60,7 @@ class Edits(Struct, frozen=True, rename="camel"):
 
 
 class CdiDevice(Struct, frozen=True, rename="camel"):
-    """One device of a CDI file."""
+    """A device of a CDI file."""
 
     name: str
     container_edits: Edits = Edits()

@@ -45,7 +45,7 @@ class ContainerFacts(Struct, frozen=True):
 
 
 class Definition(Struct, frozen=True):
-    """One metric. ``rows`` yields nothing if the kernel does not report the figure."""
+    """Definition of a metric. ``rows`` yields nothing if the kernel does not report the figure."""
 
     name: str
     help: str

@@ -32,7 +32,7 @@ class SandboxPhase(StrEnum):
 
 
 class SandboxRecord(Struct, frozen=True):
-    """One pod sandbox."""
+    """Stored state of a pod sandbox."""
 
     id: SandboxID
     name: str
@@ -74,7 +74,7 @@ class ContainerUser(Struct, frozen=True):
 
 
 class ContainerRecord(Struct, frozen=True):
-    """One container."""
+    """Stored state of a container."""
 
     id: ContainerID
     name: str

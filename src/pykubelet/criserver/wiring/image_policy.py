@@ -20,7 +20,7 @@ class ConfiguredPolicy:
         return self._rule(scope, rules.images[scope] if scope else rules.default)
 
     def problems(self) -> list[str]:
-        """What is wrong with the file, or with the keys of its rules. Blocks briefly."""
+        """Return the errors of the file and of the keys of its rules. Blocks briefly."""
         try:
             rules = self._file.rules()
         except Invalid as error:

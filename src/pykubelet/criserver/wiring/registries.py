@@ -27,7 +27,7 @@ class ConfiguredRegistries:
         return {name: _host(host) for name, host in self._table.hosts().items()}
 
     def described(self) -> tuple[dict[str, object], list[str]]:
-        """What is in force, for the status, and what is wrong with the files. Blocking."""
+        """Return the settings in force, for the status, and the errors of the files. Blocking."""
         hosts: Mapping[str, RegistryHost] = {}
         try:
             hosts, problem = self._table.hosts(), self._table.problem()

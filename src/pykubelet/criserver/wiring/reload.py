@@ -37,11 +37,11 @@ class LiveConfiguration(Struct, frozen=True, kw_only=True):
     image_policy: ConfiguredPolicy
 
     def state(self) -> ConfigState:
-        """What is in force of the configuration file."""
+        """Return the values of the configuration file that are in force."""
         return self.reloader.state()
 
     async def files(self) -> tuple[dict[str, object], list[str]]:
-        """What is in force of the files of registries and networks; what is wrong with them and the image policy."""
+        """Return the values in force of files of registries and networks, and errors of these and of image policy."""
         registries, problems = await blocking.call("status", self.registries.described)
         problems = [*problems, *await blocking.call("status", self.image_policy.problems)]
         found: dict[str, object] = {"registries": registries, "cniconfig": self.network.described()}

@@ -86,7 +86,7 @@ class AgentStart(Struct, frozen=True, kw_only=True):
 
 
 class Agent(Struct, frozen=True, kw_only=True):
-    """One agent, ready to start."""
+    """An agent that is ready to start."""
 
     recorders: Recorders
     start: AgentStart

@@ -1,4 +1,4 @@
-"""What is built before the stages, since several of them share it: the tables, the loop's queue, clients, recorders."""
+"""Builds the parts that several stages share, before the stages: the tables, the loop's queue, clients, recorders."""
 
 from typing import TYPE_CHECKING
 

@@ -56,7 +56,7 @@ class TokenAttributes(_Object, frozen=True):
 
 
 class CredentialProvider(_Object, frozen=True):
-    """One plugin."""
+    """Configuration of one plugin."""
 
     name: str = ""
     """The name of its executable in the plugin directory."""
@@ -71,7 +71,7 @@ class CredentialProvider(_Object, frozen=True):
 
 
 class CredentialProviderConfig(_Object, frozen=True):
-    """One file."""
+    """Content of one configuration file."""
 
     kind: str
     api_version: str

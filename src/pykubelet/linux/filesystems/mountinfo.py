@@ -15,7 +15,7 @@ _ESCAPED = str.maketrans({letter: f"\\{ord(letter):03o}" for letter in " \t\n\\"
 
 
 class Mount(Struct, frozen=True):
-    """One mount: a line of mountinfo."""
+    """A mount, as in a line of mountinfo."""
 
     id: int
     parent_id: int

@@ -1,1 +1,1 @@
-"""What is a leftover of this program, and what is not; pure."""
+"""Decides which objects are leftovers of this program; pure."""

@@ -31,7 +31,7 @@ _SIGKILLED = 137
 
 
 class Recovery(Enum):
-    """What to do with a container's record when the server starts."""
+    """Action for a container's record when the server starts."""
 
     KEEP = auto()
     ADOPT = auto()
@@ -46,7 +46,7 @@ class Recovery(Enum):
 
 
 class Traces(Struct, frozen=True):
-    """What recovery finds of a container on the machine."""
+    """State of a container on the machine, as recovery finds it."""
 
     alive: bool
     """The process in its record is running."""

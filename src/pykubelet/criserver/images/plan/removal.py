@@ -1,4 +1,4 @@
-"""What removing a name of an image, or unused images, removes. Pure."""
+"""Objects to remove with a name of an image, or with unused images. Pure."""
 
 from collections.abc import Collection, Iterable
 

@@ -1,4 +1,4 @@
-"""What a download brings, on its way to the disk."""
+"""Queue of downloaded data on its way to the disk."""
 
 import asyncio
 from typing import Final

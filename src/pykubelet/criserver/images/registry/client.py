@@ -139,7 +139,7 @@ def _for(server: _Access, request: Request) -> Request:
 
 
 class RemoteRepository:
-    """One repository on one or more servers; if a server lacks an object or fails, the next one is tried."""
+    """A repository on one or more servers; if a server lacks an object or fails, the next one is tried."""
 
     def __init__(
         self, *, wire: Wire, reference: Reference, servers: list[_Access], bandwidth: PullBandwidth, clock: Clock

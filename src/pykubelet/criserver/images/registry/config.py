@@ -43,7 +43,7 @@ class HostConfig(Struct, frozen=True):
 
 
 class Endpoint(Struct, frozen=True):
-    """One server to try."""
+    """A server to try for a registry."""
 
     base: str
     """Scheme, host and optional path, without a slash at the end."""

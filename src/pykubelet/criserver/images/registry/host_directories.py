@@ -26,7 +26,7 @@ _MOST_HOSTS = 256
 
 
 class _Known(Struct, frozen=True):
-    """What is known of a registry: its last valid servers, and what is wrong with the present files."""
+    """State of a registry: its last valid servers, and the errors of the present files."""
 
     valid: tuple[Endpoint, ...] | None = None
     error: str = ""

@@ -44,7 +44,7 @@ _CLIENT_ALERTS = ("CERTIFICATE_REQUIRED", "ALERT_BAD_CERTIFICATE", "ALERT_UNKNOW
 
 
 class ServerTls(Struct, frozen=True):
-    """How the identity of one server, and of those that it sends its clients to, is verified."""
+    """Verification of the identity of one server, and of those that it sends its clients to."""
 
     host: str = ""
     """Its name, without the port."""
@@ -54,7 +54,7 @@ class ServerTls(Struct, frozen=True):
     """For redirects and token services on other hosts: its authorities, but not its other settings."""
 
     def context(self, url: str, proxy: str = "") -> "ssl.SSLContext | bool":
-        """What to verify a URL's server with, or the proxy of one without TLS."""
+        """Return the TLS context to verify a URL's server, or the proxy of one without TLS."""
         parts = urlsplit(url)
         if parts.scheme != "https":
             return plain_context(proxy)

@@ -1,4 +1,4 @@
-"""What the server knows of its sandboxes: in memory, and in the records that survive it.
+"""State of the server's sandboxes: in memory, and in the records that survive it.
 
 Every change of a record goes through ``records.py``: in the database first, then in memory. Start reading in
 ``table.py``, then ``sandbox_state.py``. Imports beside it: ``plan``.

@@ -73,11 +73,11 @@ class Configuration(Protocol):
     """The configuration in force."""
 
     def state(self) -> ConfigState:
-        """What is in force of the configuration file."""
+        """Return the values of the configuration file that are in force."""
         ...
 
     async def files(self) -> tuple[Mapping[str, object], Sequence[str]]:
-        """What is in force of files that are read without a reload, and what is wrong with them."""
+        """Return the values in force of files that are read without a reload, and the errors of these files."""
         ...
 
 

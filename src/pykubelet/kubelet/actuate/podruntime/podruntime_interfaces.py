@@ -85,7 +85,7 @@ class Images(Protocol):
         """Pull the image if needed; return the runtime's reference to it. Raises ``ImageError``."""
 
     async def present(self, container: AnyContainer) -> str | None:
-        """What ``ensure`` would return without a pull; None if it would pull. Raises base errors."""
+        """Return the result that ``ensure`` would have without a pull; None if it would pull. Raises base errors."""
 
     async def image_facts(self, ref: str) -> ImageFacts:
         """User, size and names of an image; ``ref`` is what ``ensure`` returned."""

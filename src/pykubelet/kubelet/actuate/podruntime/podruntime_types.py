@@ -12,7 +12,7 @@ from pykubelet.models.core_v1 import Container, EphemeralContainer
 
 
 class KillReason(StrEnum):
-    """Why a container is stopped; names as in the Go kubelet."""
+    """Reason to stop a container; names as in the Go kubelet."""
 
     STARTUP_PROBE = "StartupProbe"
     LIVENESS_PROBE = "LivenessProbe"

@@ -1,4 +1,4 @@
-"""What is known of the node, gathered from several stages: for admission, for the Node object, and for clients.
+"""State of the node, gathered from several stages: for admission, for the Node object, and for clients.
 
 In standalone mode and in node mode. Start reading in ``node_status.py``. Imports no package beside it.
 """

@@ -74,7 +74,7 @@ class FieldState(StrEnum):
 
 
 class FieldView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One field of the configuration."""
+    """A field of the configuration with its values."""
 
     field: str
     in_force: object

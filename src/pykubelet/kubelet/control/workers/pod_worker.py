@@ -32,7 +32,7 @@ TakeStep: TypeAlias = Callable[[Phase, WorkerState], Awaitable[StepResult]]
 
 
 class PodWorker:
-    """One pod's worker. Events arrive by :meth:`change` and :meth:`poke`; both return at once.
+    """Worker of one pod. Events arrive by :meth:`change` and :meth:`poke`; both return at once.
 
     The mailbox is the state itself: however many updates arrive during a step, the next step sees the last one.
     """
@@ -77,7 +77,7 @@ class PodWorker:
 
     @property
     def state(self) -> WorkerState:
-        """What the worker knows and is to do."""
+        """State of the worker and its next task."""
         return self._state
 
     def poke(self) -> None:

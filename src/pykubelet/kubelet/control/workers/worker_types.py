@@ -31,7 +31,7 @@ class Phase(StrEnum):
 
 
 class WorkerState(Struct, frozen=True):
-    """What a worker remembers between two steps. The runtime's state is never kept, but read in every step."""
+    """State that a worker keeps between two steps. The runtime's state is never kept, but read in every step."""
 
     ref: PodRef
     pod: Pod | None

@@ -46,7 +46,7 @@ _PLAIN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
 class Change(StrEnum):
-    """What was done with an object; kubectl's words."""
+    """Result of a change of an object, in kubectl's words."""
 
     CREATED = "created"
     CONFIGURED = "configured"

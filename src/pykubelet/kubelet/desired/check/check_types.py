@@ -1,4 +1,4 @@
-"""What is checked, and what a check finds."""
+"""Objects to check, and findings of a check."""
 
 from enum import StrEnum
 

@@ -41,7 +41,7 @@ class Resource(StrEnum):
 
 
 class Part(StrEnum):
-    """What a pod has on file systems of the node."""
+    """Kinds of storage that a pod uses on the node's file systems."""
 
     ROOTFS = "rootfs"
     """The writable layers of its containers."""
@@ -51,7 +51,7 @@ class Part(StrEnum):
 
 
 class Reclaim(StrEnum):
-    """What can be removed without an eviction."""
+    """Kinds of space that can be reclaimed without an eviction."""
 
     CONTAINERS = "containers"
     IMAGES = "images"

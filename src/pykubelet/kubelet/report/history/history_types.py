@@ -65,7 +65,7 @@ Record: TypeAlias = Header | EventRecord | StartRecord | TimelineRecord | EndRec
 
 
 class HistoryLimits(Struct, frozen=True):
-    """What is kept at most."""
+    """Limits of what is kept."""
 
     keep_for: Seconds = 7 * 86400.0
     """Time after which events and ends of containers are forgotten; the rest is kept as long as its pod exists."""

@@ -1,4 +1,4 @@
-"""What all servers share: listeners, limits, request slots, responses, health checks and the view of pods.
+"""Common parts of all servers: listeners, limits, request slots, responses, health checks and the view of pods.
 
 Start reading in ``serving.py``: it puts an application together from limits, access check, routes and request slots.
 Imports no package beside it.

@@ -22,7 +22,7 @@ _IPV6_SITE: Final = 64
 
 
 class CloseReason(StrEnum):
-    """Why the server closed or rejected a connection; label values of the metric."""
+    """Reason to close or reject a connection; label values of the metric."""
 
     EVICTED = "evicted"
     """Closed to admit another connection."""

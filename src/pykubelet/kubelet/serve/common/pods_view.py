@@ -15,7 +15,7 @@ _NEW = PodStatus(phase="Pending")
 
 
 class ReportedPod(Protocol):
-    """What is known of one pod."""
+    """A pod as it is reported to clients."""
 
     @property
     def merged(self) -> Pod:

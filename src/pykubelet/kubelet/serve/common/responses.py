@@ -48,7 +48,7 @@ def route_pattern(request: web.Request) -> str:
 
 
 class ResponseStyle(Struct, frozen=True):
-    """How a server formats errors, and which path label it uses for metrics."""
+    """Format of a server's errors, and its path label for metrics."""
 
     show: Callable[[Status], web.Response] = status_response
     path: Callable[[web.Request], str] = route_pattern

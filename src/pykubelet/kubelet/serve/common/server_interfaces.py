@@ -35,7 +35,7 @@ HealthCheck = Callable[[], str | None]
 
 
 class Requests(Protocol):
-    """What a client may request of a pod: it is recorded, and the pod's worker acts on it."""
+    """Requests that a client may make of a pod: each is recorded, and the pod's worker acts on it."""
 
     async def restart(self, uid: PodUID, container: str) -> None:
         """Record that the pod, or a container of it, is to be restarted. Transient: it cannot be recorded."""
@@ -101,7 +101,7 @@ class Node(Protocol):
 
     @property
     def requests(self) -> Requests:
-        """What a client may request of a pod."""
+        """Requests that a client may make of a pod."""
 
     def version(self) -> VersionView:
         """Return the versions of the agent and the runtime."""
@@ -160,7 +160,7 @@ class LocalDeps(Struct, frozen=True, kw_only=True):
 
 
 class LocalConfig(Struct, frozen=True):
-    """Where the local API server listens, where it reads logs, and its limits."""
+    """Listening address, log directories and limits of the local API server."""
 
     socket: Path
     """Path of the socket; its directory is created with mode 0700 if missing."""
@@ -179,7 +179,7 @@ class HealthDeps(Struct, frozen=True, kw_only=True):
 
 
 class HealthConfig(Struct, frozen=True):
-    """Where the health server listens (``healthzBindAddress``, ``healthzPort``), and its limits."""
+    """Listening address (``healthzBindAddress``, ``healthzPort``) and limits of the health server."""
 
     address: str = "127.0.0.1"
     port: int = 10248

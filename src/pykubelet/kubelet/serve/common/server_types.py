@@ -55,7 +55,7 @@ class ManifestView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ManifestsView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where the agent reads manifests, and what it has read."""
+    """Sources of the agent's manifests, with the manifests read."""
 
     path: str = ""
     """The manifest directory or file, as the agent names it; empty: it reads no such path."""
@@ -87,7 +87,7 @@ class LogStreams(StrEnum):
 
 
 class LogOptions(Struct, frozen=True):
-    """Which part of a log to read, as in the API's PodLogOptions."""
+    """Selection of a part of a log, as in the API's PodLogOptions."""
 
     container: str = ""
     follow: bool = False

@@ -92,7 +92,7 @@ class AgentMetrics(Protocol):
 
 
 class KubeletApiServerConfig(Struct, frozen=True):
-    """Where the server listens and what it serves; names and defaults are those of KubeletConfiguration."""
+    """Listening address and content of the server; names and defaults are those of KubeletConfiguration."""
 
     node_name: str
     address: str = "0.0.0.0"

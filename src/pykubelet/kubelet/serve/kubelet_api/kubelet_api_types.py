@@ -28,7 +28,7 @@ class User(Struct, frozen=True):
 
 
 class RequestAttributes(Struct, frozen=True):
-    """What a request does to the node object; access to any one of the subresources is enough."""
+    """Operation of a request on the node object; access to any one of the subresources is enough."""
 
     verb: str
     subresources: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""One inotify instance for all log followers: the kernel allows few instances per user, but many watches."""
+"""Shares one inotify instance among all log followers: the kernel allows few instances per user, but many watches."""
 
 import asyncio
 from collections.abc import Iterator

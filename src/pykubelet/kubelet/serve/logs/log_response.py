@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class LogSource(Struct, frozen=True):
-    """Where logs are read, and what signals new content."""
+    """Directories of logs, and the signal of new content."""
 
     root: Path
     """``podLogsDir``."""

@@ -21,7 +21,7 @@ class Topic(StrEnum):
 
 
 class Decision(Struct, frozen=True):
-    """One decision. Texts are English; nothing in them comes from Secrets or the environment of a container."""
+    """A decision about a pod. Texts are English; nothing is from Secrets or the environment of containers."""
 
     topic: Topic
     subject: str

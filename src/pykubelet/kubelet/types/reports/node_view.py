@@ -82,7 +82,7 @@ class ApplyRequest(Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
 
 
 class ChangeView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What was done with an object."""
+    """Result of a change of an object."""
 
     label: str
     """``pod/demo``."""

@@ -1,4 +1,4 @@
-"""What CRIU's images say of the processes in a checkpoint: credentials, namespaces and mounts. Pure.
+"""Reads from CRIU's images the state of the processes in a checkpoint: credentials, namespaces and mounts. Pure.
 
 The description beside the images can say anything; CRIU restores what is in these. The format is that of CRIU: two
 magic numbers, then messages of protocol buffers with their lengths (images/*.proto). A message that two readers could
@@ -34,7 +34,7 @@ Fields = Mapping[int, Sequence[int | bytes]]
 
 
 class Budget(Struct):
-    """How many values of a checkpoint may still be decoded."""
+    """Number of values of a checkpoint that may still be decoded."""
 
     left: int = MAX_VALUES
 
@@ -57,7 +57,7 @@ class ThreadCredentials(Struct, frozen=True):
 
 
 class MountEntry(Struct, frozen=True):
-    """One mount."""
+    """A mount of a process in the checkpoint."""
 
     type: int
     """CRIU's number."""

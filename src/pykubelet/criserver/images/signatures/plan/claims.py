@@ -1,4 +1,4 @@
-"""What a cosign signature claims: the simple-signing payload. Pure.
+"""Claims of a cosign signature: the simple-signing payload. Pure.
 
 Source: cosign's signature specification, "Simple Signing". containers/image has the same rules for the identity
 ``matchRepository``: the digest and the repository must be those of the image, a tag is not compared.

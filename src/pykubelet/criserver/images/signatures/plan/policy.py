@@ -12,7 +12,7 @@ from pykubelet.criserver.images.signatures.keys import Key
 
 
 class Action(StrEnum):
-    """What a rule does with an image."""
+    """Action of a rule on an image."""
 
     ALLOW = "allow"
     DENY = "deny"
@@ -63,7 +63,7 @@ def longest_scope(scopes: Collection[str], repository: str) -> str:
 
 
 def refusal(rule_for: Callable[[str], Rule], image: ImageRecord, name: str) -> str:
-    """Why an image that is present must not be used under a name; empty if it may.
+    """Return the reason to refuse a present image under a name; empty if it may be used.
 
     ``rule_for`` returns the rule of a repository, for an empty one that of images without a name. If ``name`` is no
     name, but an id of the image or the beginning of one, one of the image's own names has to permit it.

@@ -35,7 +35,7 @@ class _Response(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
 
 @dataclass(frozen=True, slots=True)
 class ProviderAnswer:
-    """What a plugin has answered."""
+    """Answer of a plugin."""
 
     cache_key_type: str
     """``Image``, ``Registry`` or ``Global``."""

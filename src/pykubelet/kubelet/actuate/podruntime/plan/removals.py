@@ -18,7 +18,7 @@ Removable = Callable[[PodUID], bool]
 
 
 class ContainerGcPolicy(Struct, frozen=True):
-    """What garbage collection keeps (flags `minimum-container-ttl-duration` etc. of the Go kubelet)."""
+    """Limits of what garbage collection keeps (flags `minimum-container-ttl-duration` etc. of the Go kubelet)."""
 
     min_age: Seconds = 0.0
     """Age in seconds below which a container is kept."""

@@ -1,4 +1,4 @@
-"""Which attempts of a pod's containers a requested restart replaces, and when the request is done. Pure.
+"""Attempts of a pod's containers that a requested restart replaces, and the end of the request. Pure.
 
 A request names containers, or the whole pod. With the first state of the runtime that the worker reads afterwards it
 is bound to the attempts that exist then. From there on it can only replace these: a repeated sync, or an agent that
@@ -16,7 +16,7 @@ from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, Pod
 
 
 class RestartRequest(Struct, frozen=True):
-    """What of a pod is to be restarted."""
+    """Request to restart a pod, or one of its containers."""
 
     containers: frozenset[str] = frozenset()
     """Names of containers that are not bound to attempts yet."""

@@ -14,7 +14,7 @@ from pykubelet.models.core_v1 import ContainerPort, LifecycleHandler, Pod
 
 
 class StopFacts(Struct, frozen=True):
-    """What is needed to stop a container, from the pod's spec or from the container's labels and annotations."""
+    """Parameters to stop a container, from the pod's spec or from the container's labels and annotations."""
 
     ref: PodRef
     name: str

@@ -1,4 +1,4 @@
-"""Which pods on the node are orphans: the leftovers of a crash, or of a lost race. Pure."""
+"""Orphaned pods of the node: the leftovers of a crash, or of a lost race. Pure."""
 
 from collections.abc import Iterable
 

@@ -37,7 +37,7 @@ def next_check(check: ScheduledCheck, now: Seconds, config: PlegConfig) -> Sched
 
 
 class Due(Struct, frozen=True):
-    """What is due: a list of all pods, checks of some, or nothing for ``wait`` seconds."""
+    """Work that is due: a list of all pods, checks of some, or nothing for ``wait`` seconds."""
 
     wait: Seconds = 0.0
     relist: bool = False

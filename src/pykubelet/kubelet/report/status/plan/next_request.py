@@ -30,7 +30,7 @@ _MODIFIED: Final = "the object has been modified"
 
 
 class Delivered(Struct, frozen=True, kw_only=True):
-    """What is known of the delivery of one pod's status. Times are monotonic."""
+    """State of the delivery of one pod's status. Times are monotonic."""
 
     target: str = ""
     """Uid of the API object that the status was sent to."""

@@ -5,7 +5,7 @@ from typing import Final
 
 
 class RequestKind(StrEnum):
-    """What a request costs the server; values appear in error messages."""
+    """Cost class of a request to the server; values appear in error messages."""
 
     HEALTH = "health checks"
     """Always answered, at once and in a few bytes."""
