@@ -138,7 +138,7 @@ async def _ask(stage: Stage, directory: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["cgroups", "namespaces", "rootfs", "attached", "state"])
-def test_check_of_the_lists_finds_what_is_left_of_a_removed_pod(what: str) -> None:
+def test_check_of_the_lists_finds_leftovers_of_a_removed_pod(what: str) -> None:
     loop = SimulatedLoop(random.Random(0))
 
     async def leave() -> None:

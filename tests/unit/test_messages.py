@@ -68,6 +68,6 @@ def test_docstrings_can_be_understood_alone() -> None:
 
 
 def test_docstrings_that_need_the_one_before_them_are_recognized() -> None:
-    texts = ("All of it.", "Return all of it.", "As two.", "What is left of it.", "One mount.", "One mount of a pod.")
+    texts = ("All of it.", "Return all of it.", "As two.", "What is known of it.", "One mount.", "One mount of a pod.")
     code = "".join(f'def one():\n    """{text}"""\n' for text in texts)
     assert [line for line, text in docstrings(ast.parse(code)) if _ALLUSION.match(text)] == [1, 5, 7, 9]

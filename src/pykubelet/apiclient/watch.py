@@ -104,15 +104,15 @@ def read_event(line: bytes, target: type[T]) -> WatchEvent[T]:
         kind = WatchType(envelope.type)
     except ValueError as error:
         raise Transient(f"watch: an event of unknown type {envelope.type!r}") from error
-    told = _meta(raw)
-    if told.kind != target.__name__:
-        raise Transient(f"watch: an event {_of_wrong_kind(told.kind, target.__name__)}")
+    partial = _meta(raw)
+    if partial.kind != target.__name__:
+        raise Transient(f"watch: an event {_of_wrong_kind(partial.kind, target.__name__)}")
     if kind is WatchType.BOOKMARK:
-        return WatchEvent(kind, told.metadata, None)
+        return WatchEvent(kind, partial.metadata, None)
     try:
         value = _read(raw, target)
     except Invalid as error:
-        return WatchEvent(kind, told.metadata, None, str(error))
+        return WatchEvent(kind, partial.metadata, None, str(error))
     return WatchEvent(kind, meta_of(value), value)
 
 
