@@ -8,7 +8,8 @@ from typing import Final
 
 import pytest
 
-SOURCE: Final = Path(__file__).resolve().parents[2] / "src"
+from tests.unit.syntax import SOURCE, module_of, tree_of
+
 COMPOSITION: Final = [
     path
     for pattern in (
@@ -36,15 +37,6 @@ READS_TEXT: Final = frozenset(
     }
 )
 """Methods of text: what a name means is a rule of those who give it."""
-
-
-@functools.cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
-def module_of(path: Path) -> str:
-    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
 
 
 def is_rule(node: ast.AST) -> bool:
