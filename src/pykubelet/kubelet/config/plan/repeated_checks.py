@@ -20,7 +20,7 @@ _MACHINE: Final = (
 
 
 class RepeatedChecks(Struct, frozen=True, kw_only=True):
-    """What is checked again."""
+    """Checks that are repeated."""
 
     machine: bool
     """Whether the machine has what the configuration requires of it."""
