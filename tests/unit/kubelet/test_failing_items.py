@@ -15,6 +15,7 @@ import pytest
 
 from pykubelet.apiclient.certificates.certificate_manager import CertificateManager
 from pykubelet.apiclient.reflector import Query, Reflector
+from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.cgroups.qos_levels import QosLevels
@@ -89,7 +90,7 @@ def _registered() -> asyncio.Event:
 
 
 def _mirrors(clock: VirtualClock, _: Path) -> MirrorPods:
-    made = MirrorPods(ns(clock=clock))
+    made = MirrorPods(ns(clock=clock, first_listed=Callbacks()))
     made.poke()
     return made
 
@@ -114,7 +115,7 @@ _ROUNDS: dict[str, tuple[Make, str, str]] = {
     "runtime-health": (lambda c, p: RuntimeHealth(ns(telemetry=telemetry(c, None))), "run", "check"),
     "mirrors.rounds": (_mirrors, "run", "reconcile"),
     "node.status": (
-        lambda c, p: NodeReporter(ns(telemetry=telemetry(c, None)), ns(name="n", update_every=0.01)),
+        lambda c, p: NodeReporter(ns(telemetry=telemetry(c, None), changes=()), ns(name="n", update_every=0.01)),
         "run",
         "report",
     ),
@@ -127,7 +128,13 @@ _ROUNDS: dict[str, tuple[Make, str, str]] = {
     ),
     "node.csi": (
         lambda c, p: CsiNodeReporter(
-            client=ns(), node=lambda: None, registered=_registered(), state=ns(failed=lambda _: None), clock=c
+            client=ns(),
+            node=lambda: None,
+            registered=_registered(),
+            state=ns(failed=lambda _: None),
+            installed=Callbacks(),
+            removed=Callbacks(),
+            clock=c,
         ),
         "run",
         "report",
@@ -146,7 +153,14 @@ _ROUNDS: dict[str, tuple[Make, str, str]] = {
     ),
     "csi.sweep": (
         lambda c, p: CsiVolumes(
-            ns(telemetry=telemetry(c, None), blocking=ns(deadline=1.0), layout=None, objects=None, node="n")
+            ns(
+                telemetry=telemetry(c, None),
+                blocking=ns(deadline=1.0),
+                layout=None,
+                objects=None,
+                node="n",
+                events=CsiEvents(),
+            )
         ),
         "run",
         "_sweep_once",
@@ -399,7 +413,7 @@ async def _status(monkeypatch: pytest.MonkeyPatch, clock: VirtualClock) -> list[
     patcher = StatusPatcher(
         ns(
             telemetry=telemetry(clock, None),
-            statuses=ns(entry=lambda _: entry),
+            statuses=ns(entry=lambda _: entry, subscribe=lambda _: None),
             pods=ns(counterpart=lambda uid: make_pod(uid)),
         )
     )
@@ -463,7 +477,7 @@ async def test_mirror_that_raises_keeps_no_other(monkeypatch: pytest.MonkeyPatch
             raise ValueError("no error that anyone foresaw")
         made.append(pod.metadata.uid)
 
-    part = MirrorPods(ns(clock=VirtualClock()))
+    part = MirrorPods(ns(clock=VirtualClock(), first_listed=Callbacks()))
     for each in (make_pod("a", "a"), make_pod("b", "b")):
         await part._attempt(each, create)
     assert made == [B]

@@ -15,8 +15,9 @@ class Callbacks(Generic[P]):
     An exception of a function reaches the producer; the functions after it are not called.
     """
 
-    def __init__(self) -> None:
-        self._functions: list[Callable[P, object]] = []
+    def __init__(self, *functions: Callable[P, object]) -> None:
+        """``functions`` are the first ones to be called."""
+        self._functions: list[Callable[P, object]] = list(functions)
 
     def subscribe(self, function: Callable[P, object]) -> None:
         """Call ``function`` with every event from now on."""

@@ -91,8 +91,8 @@ class Figures(Struct, frozen=True, kw_only=True):
 
 def metrics_server(address: MetricsAddress, metrics: ServerMetrics, figures: Figures) -> MetricsServer:
     """The server of ``/metrics``."""
+    return MetricsServer(address, partial(_rendered, metrics, figures))
 
-    async def render() -> bytes:
-        return metrics.render(await figures.read())
 
-    return MetricsServer(address, render)
+async def _rendered(metrics: ServerMetrics, figures: Figures) -> bytes:
+    return metrics.render(await figures.read())

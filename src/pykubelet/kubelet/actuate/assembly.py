@@ -231,10 +231,9 @@ def _csi(
 
     config = CsiConfig(wait_attach=settings.config.enable_controller_attach_detach)
     measured = telemetry.measured_by(telemetry.metrics.operations)
-    context = CsiContext(dirs=dirs, node=settings.node_name, telemetry=measured)
-    csi = build_csi(context, cluster.storage, config)
-    csi.events.called.subscribe(telemetry.metrics.calls.csi_operation)
-    return csi
+    called = telemetry.metrics.calls.csi_operation
+    context = CsiContext(dirs=dirs, node=settings.node_name, telemetry=measured, called=called)
+    return build_csi(context, cluster.storage, config)
 
 
 def gc_policy(settings: Settings) -> ImageGcPolicy:

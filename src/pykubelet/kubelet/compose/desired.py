@@ -13,13 +13,25 @@ from pykubelet.kubelet.actuate.cgroups import swapping
 from pykubelet.kubelet.compose.foundation import Foundation
 from pykubelet.kubelet.compose.node.admission_node import AdmissionNode
 from pykubelet.kubelet.compose.observe import Observers
-from pykubelet.kubelet.control.sync.events import EventQueue, PodsAffected
 from pykubelet.kubelet.desired.admission import Admission, AdmissionDeps
 from pykubelet.kubelet.desired.manifest.manifest_types import ObjectKey
 from pykubelet.kubelet.desired.objects import Objects
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.desired.sources import Sources, sources_config
+from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.core_v1 import Node
+
+
+class ObjectUsers:
+    """Posts the pods that use a ConfigMap or Secret to the sync loop whenever it changes."""
+
+    def __init__(self, objects: Objects, pods: PodManager, *, post: Callable[[frozenset[PodUID]], None]) -> None:
+        self._pods = pods
+        self._post = post
+        objects.subscribe(self._changed)
+
+    def _changed(self, keys: frozenset[ObjectKey]) -> None:
+        self._post(self._pods.using(keys))
 
 
 class Desired(Struct, frozen=True, kw_only=True):
@@ -30,6 +42,7 @@ class Desired(Struct, frozen=True, kw_only=True):
     node: AdmissionNode
     """What pods are admitted to."""
     admission: Admission
+    users: ObjectUsers
 
 
 def build_desired(
@@ -63,14 +76,5 @@ def build_desired(
         )
     )
     objects = ground.access.objects if ground.access is not None else ground.objects
-    _post_changed_objects(objects, ground.pods, ground.queue)
-    return Desired(sources=sources, node=node, admission=admission)
-
-
-def _post_changed_objects(objects: Objects, pods: PodManager, queue: EventQueue) -> None:
-    """Post the pods that use a ConfigMap or Secret to the sync loop whenever it changes."""
-
-    def changed(keys: frozenset[ObjectKey]) -> None:
-        queue.post(PodsAffected(pods.using(keys)))
-
-    objects.subscribe(changed)
+    users = ObjectUsers(objects, ground.pods, post=ground.queue.post_affected)
+    return Desired(sources=sources, node=node, admission=admission, users=users)

@@ -29,7 +29,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 if TYPE_CHECKING:
     from pykubelet.apiclient import ApiClient
     from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
-    from pykubelet.kubelet.serve.kubelet_api import KubeletApiServer, KubeletApiServerConfig
+    from pykubelet.kubelet.serve.kubelet_api import CertFiles, KubeletApiServer, KubeletApiServerConfig
 
 _RUN_SECONDS: Final = 120.0
 
@@ -57,25 +57,25 @@ def build_kubelet_api(settings: Settings, deps: KubeletApiDeps) -> "KubeletApiSe
 
     config, access = settings.config, deps.access
     given = CertFiles(Path(config.tls_cert_file), Path(config.tls_private_key_file)) if config.tls_cert_file else None
-
-    def configured() -> CertFiles | None:
-        return given
-
-    def signed() -> CertFiles | None:
-        pair = access.serving() if access is not None else None
-        return CertFiles(pair.certificate, pair.key) if pair is not None else None
-
     server_deps = KubeletApiServerDeps(
         pods=deps.pods,
         runtime=RuntimeAccess(deps.cri, deps.streams),
         stats=deps.usage,
         checks={"ping": deps.checks["ping"], "log": log_fault, **deps.checks},
         effective=EffectiveConfig(configuration=partial(configuration, settings), flags=settings.flags),
-        certificate=signed if given is None else configured,
+        certificate=partial(_serving_files, given, access),
         reviews=Reviews(access.client) if access is not None else None,
         telemetry=deps.telemetry,
     )
     return KubeletApiServer(_server_config(settings), server_deps, listen=deps.listen)
+
+
+def _serving_files(given: "CertFiles | None", access: "ApiAccess | None") -> "CertFiles | None":
+    """Return the configured serving certificate, else the one that the cluster has signed; None: there is none."""
+    from pykubelet.kubelet.serve.kubelet_api import CertFiles
+
+    pair = access.serving() if given is None and access is not None else None
+    return CertFiles(pair.certificate, pair.key) if pair is not None else given
 
 
 def check_tls_names(settings: Settings) -> None:

@@ -31,7 +31,6 @@ from pykubelet.kubelet.observe.runtime_health import RuntimeHealth, RuntimeHealt
 from pykubelet.kubelet.observe.stats import NodeUsage, StatsDeps
 from pykubelet.kubelet.observe.stats.stats_config import stats_config
 from pykubelet.linux import cgroups
-from pykubelet.models.core_v1 import Pod
 
 
 class Observers(Struct, frozen=True, kw_only=True):
@@ -54,8 +53,7 @@ class Observers(Struct, frozen=True, kw_only=True):
 
 def build_observe(ground: Foundation, *, actuators: Actuators, reports: Reports) -> Observers:
     """Build the stage. Raises Invalid for a bad threshold in the configuration."""
-    recovered, shutdown_changed = Callbacks[[]](), Callbacks[[]]()
-    recovered.subscribe(ground.queue.post_recovered)
+    recovered, shutdown_changed = Callbacks[[]](ground.queue.post_recovered), Callbacks[[]]()
     prober, pleg_meter = ProbeHandlers(ProbeExec(ground.clients.cri)), PlegMeter(ground.recorders.metrics.pleg)
     usage = _usage(ground, actuators, reports)
     return Observers(
@@ -105,16 +103,11 @@ def _pleg(ground: Foundation, actuators: Actuators, meter: PlegMeter, *, recover
 
 
 def _usage(ground: Foundation, actuators: Actuators, reports: Reports) -> NodeUsage:
-    resources = actuators.resources
-
-    def pod_cgroup(pod: Pod) -> str | None:
-        return resources.cgroup_path(pod) if resources.pod_parent(pod) else None
-
     return NodeUsage(
         stats_config(ground.settings),
         StatsDeps(
             pods=reports.view.list,
-            pod_cgroup=pod_cgroup,
+            pod_cgroup=actuators.resources.own_cgroup,
             cri=ground.clients.cri,
             image_cri=ground.clients.image_cri,
             clock=ground.recorders.clock,

@@ -32,7 +32,6 @@ def build_report(ground: Foundation, *, actuators: Actuators) -> Reports:
         resizes=ResizeStates(ground.pending, actuators.runtime.allocations),
         starts=recorders.starts,
         mirror_of=partial(current_mirror, ground.pods),
+        subscribers=(recorders.metrics.starts.status_changed, recorders.history.status_changed),
     )
-    statuses.subscribe(recorders.metrics.starts.status_changed)
-    statuses.subscribe(recorders.history.status_changed)
     return Reports(statuses=statuses, view=PodsView(statuses=statuses, desired=ground.pods.pods, clock=recorders.clock))

@@ -1,6 +1,7 @@
 """Composition of the servers: the local API (socket), health and metrics, and the kubelet API."""
 
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -105,17 +106,18 @@ def build_serve(
 
 def _health_checks(settings: Callable[[], Settings], loop: SyncLoop, observers: Observers) -> dict[str, HealthCheck]:
     """Return the checks of /healthz by name. ``settings`` returns those in force."""
-
-    def syncloop() -> str | None:
-        now = settings()
-        return loop.fault(stuck_after(now.seconds(now.config.sync_frequency)))
-
-    def ping() -> None:
-        return None
-
     return {
-        "ping": ping,
-        "syncloop": syncloop,
+        "ping": _ping,
+        "syncloop": partial(_loop_fault, settings, loop),
         "pleg": observers.pleg.healthy,
         "runtime": observers.health.healthy,
     }
+
+
+def _ping() -> None:
+    """The check of an agent that answers."""
+
+
+def _loop_fault(settings: Callable[[], Settings], loop: SyncLoop) -> str | None:
+    now = settings()
+    return loop.fault(stuck_after(now.seconds(now.config.sync_frequency)))

@@ -46,7 +46,7 @@ def build_stages(ground: Foundation) -> Stages:
     addresses = NodeAddresses(ground.settings, changed=actuators.node.learn_own_ips, clock=ground.recorders.clock)
     reader = _node_status_reader(ground, actuators, observers=observers, addresses=addresses)
     cluster = _cluster(ground, actuators, reports, observers=observers, reader=reader)
-    registered = cluster.registered if cluster is not None else _never_registered
+    registered = cluster.node.current if cluster is not None else _never_registered
     desired = build_desired(ground, actuators=actuators, observers=observers, registered=registered)
     control = build_control(
         ground,

@@ -151,6 +151,10 @@ class PodCgroupManager:
         """Limits, weights and OOM score of a container."""
         return container_resources(pod, container, self._config.policy)
 
+    def own_cgroup(self, pod: Pod) -> str | None:
+        """Return the path of the pod's cgroup; None if pods get none of their own."""
+        return self.cgroup_path(pod) if self.pod_parent(pod) else None
+
     def cgroup_path(self, pod: Pod) -> str:
         """Path of the pod's cgroup below the root of the hierarchy. Raises Invalid for an invalid uid."""
         return self._path(self._name(pod))

@@ -13,7 +13,6 @@ from pykubelet.kubelet.config import ClusterSettings, Settings
 from pykubelet.kubelet.desired.objects import Objects
 from pykubelet.kubelet.desired.objects.cluster import ClusterObjects, PodsChanged
 from pykubelet.kubelet.report.metrics import KubeletMetrics
-from pykubelet.kubelet.report.metrics.certificates import CertificateRenewals
 from pykubelet.kubelet.report.node.lease import renewal_period
 from pykubelet.models.core_v1 import NodeAddress
 
@@ -81,17 +80,14 @@ def _rotated(settings: Settings, server: ClusterConfig, clock: Clock) -> Rotated
 def _certificates(
     settings: Settings, client: ApiClient, server: ClusterConfig, *, metrics: KubeletMetrics, clock: Clock
 ) -> "NodeCertificates | None":
-    if not (settings.config.rotate_certificates or settings.config.server_tls_bootstrap):
+    config = settings.config
+    renewed = {"client": config.rotate_certificates, "server": config.server_tls_bootstrap}
+    recorders = {which: metrics.certificate_renewals(which) for which, wanted in renewed.items() if wanted}
+    if not recorders:
         return None
     from pykubelet.kubelet.compose.cluster.certificates import NodeCertificates
 
-    recorders: dict[str, CertificateRenewals] = {}
-
-    def observed(which: str) -> CertificateRenewals:
-        recorders[which] = metrics.certificate_renewals(which)
-        return recorders[which]
-
-    made = NodeCertificates(settings=settings, client=client, server=server, observed=observed, clock=clock)
+    made = NodeCertificates(settings=settings, client=client, server=server, observers=recorders, clock=clock)
     for which, left in made.seconds_left().items():
         recorders[which].export_ttl(left)
     return made

@@ -3,9 +3,9 @@
 Loaded only then, since it imports the API client.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.kubelet.actuate.node.firewall_chains import FirewallChains
+from pykubelet.kubelet.actuate.volumes.csi import CsiEvents
 from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
 from pykubelet.kubelet.compose.cluster.cluster_interfaces import ClusterDeps
 from pykubelet.kubelet.compose.cluster.followers import ApiPodView, ClusterPods, NodeFollower
@@ -44,9 +45,6 @@ from pykubelet.kubelet.types.ids import PodFullName, ref_of
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Node
 
-if TYPE_CHECKING:
-    from pykubelet.kubelet.actuate.volumes.csi import CsiParts
-
 Parts = dict[str, Coroutine[None, None, None]]
 
 
@@ -56,41 +54,43 @@ class Cluster(Struct, frozen=True, kw_only=True):
     pods: ClusterPods
     node: NodeReporter
     rereader: NodeRereader
-    parts: Callable[[], Parts]
-    """Returns the core tasks by name."""
+    tasks: Mapping[str, Callable[[], Coroutine[None, None, None]]]
+    """The core tasks by name."""
+    others: tuple[Callable[[], Parts], ...]
+    """Those of components with several tasks."""
     live: tuple[LivePart[Any], ...]
     """The components that take changes of the configuration while they run."""
 
-    def registered(self) -> Node | None:
-        """Return the Node object as the API server has it; None before it is registered."""
-        return self.node.node
+    def parts(self) -> Parts:
+        """Return the core tasks by name."""
+        return {
+            **{name: run() for name, run in self.tasks.items()},
+            **{name: part for parts in self.others for name, part in parts().items()},
+        }
 
 
 def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) -> Cluster:
     """Build node mode. Raises Invalid for labels that a node may not set itself."""
     settings, clock = access.settings, recorders.clock
-    listed = Callbacks[[]]()
-    source = ApiServerSource(
-        client=access.client, node_name=settings.node_name, mux=deps.mux, first=listed, clock=clock
-    )
+    source = ApiServerSource(client=access.client, node_name=settings.node_name, mux=deps.mux, clock=clock)
     patcher = _status_patcher(access, recorders, pods=deps.pods, statuses=deps.statuses)
     csi_state = CsiNodeState()
-    reporter = _node_reporter(access, recorders, settings, reader=deps.reader, csi=csi_state)
-    for event in deps.node_changed:
-        event.subscribe(reporter.poke)
-
-    def registered() -> Node | None:
-        return reporter.node
-
+    drivers = deps.csi.events if deps.csi is not None else CsiEvents()
+    changes = (*deps.node_changed, csi_state.initialized, drivers.in_use_changed)
+    reporter = _node_reporter(access, recorders, reader=deps.reader, csi=csi_state, changes=changes)
     ending = partial(_ending, deps.statuses, deps.pods)
     mirrors = MirrorPods(
         MirrorDeps(
-            client=access.client, pods=deps.pods, node=registered, listed=source.listed, ending=ending, clock=clock
+            client=access.client,
+            pods=deps.pods,
+            node=reporter.current,
+            listed=source.listed,
+            first_listed=source.first_listed,
+            ending=ending,
+            clock=clock,
         )
     )
-    listed.subscribe(mirrors.poke)
     pods = ClusterPods(pods=deps.pods, objects=access.objects, statuses=deps.statuses, patcher=patcher, mirrors=mirrors)
-    deps.statuses.subscribe(pods.status_changed)
     follower = NodeFollower(
         reporter=reporter,
         facts=deps.facts,
@@ -101,38 +101,37 @@ def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) ->
     name = settings.node_name
     rereader = NodeRereader(client=access.client, name=name, deliver=follower.reread, done=deps.node_read, clock=clock)
     watch = _node_watch(access, name, follower=follower, clock=clock)
-    csi_node = _csi_node_reporter(access, deps.csi, reporter=reporter, state=csi_state, clock=clock)
-    rate, burst = event_rate(settings)
-    limit = RateLimit(rate, burst, clock=clock)
-    events = _event_sink(access, recorders, limit)
+    csi_node = _csi_node_reporter(access, drivers, reporter=reporter, state=csi_state, clock=clock)
+    events = _event_sink(access, recorders)
     lease = _lease_renewer(access, settings, clock)
-
-    def parts() -> Parts:
-        return {
-            "source-api": source.run(),
-            "status-patcher": patcher.run(),
-            "node": reporter.run(),
-            "node-watch": watch.run(),
-            "node-reread": rereader.run(),
-            "event-sink": events.run(),
-            "mirror-pods": mirrors.run(),
-            "lease": lease.run(),
-            "csi-node": csi_node.run(),
-            **({"firewall-chains": FirewallChains(clock).run()} if settings.config.make_ip_tables_util_chains else {}),
-            **(deps.csi.parts() if deps.csi is not None else {}),
-            **access.objects.parts(),
-            **(access.certificates.parts() if access.certificates is not None else {}),
-        }
-
-    live = cluster_live_parts(reporter, limit, partial(node_config, access=access))
-    return Cluster(pods=pods, node=reporter, rereader=rereader, parts=parts, live=live)
+    tasks = {
+        "source-api": source.run,
+        "status-patcher": patcher.run,
+        "node": reporter.run,
+        "node-watch": watch.run,
+        "node-reread": rereader.run,
+        "event-sink": events.run,
+        "mirror-pods": mirrors.run,
+        "lease": lease.run,
+        "csi-node": csi_node.run,
+        **({"firewall-chains": FirewallChains(clock).run} if settings.config.make_ip_tables_util_chains else {}),
+    }
+    several = (deps.csi, access.objects, access.certificates)
+    return Cluster(
+        pods=pods,
+        node=reporter,
+        rereader=rereader,
+        tasks=tasks,
+        others=tuple(each.parts for each in several if each is not None),
+        live=cluster_live_parts(reporter, events, partial(node_config, access=access)),
+    )
 
 
 def _status_patcher(
     access: ApiAccess, recorders: Recorders, *, pods: PodManager, statuses: StatusManager
 ) -> StatusPatcher:
-    """Build what patches the statuses of pods; it hears of every status."""
-    patcher = StatusPatcher(
+    """Build what patches the statuses of pods."""
+    return StatusPatcher(
         PatcherDeps(
             client=access.client,
             statuses=statuses,
@@ -140,12 +139,15 @@ def _status_patcher(
             telemetry=recorders.telemetry(recorders.metrics.node),
         )
     )
-    statuses.subscribe(patcher.changed)
-    return patcher
 
 
 def _node_reporter(
-    access: ApiAccess, recorders: Recorders, settings: Settings, *, reader: NodeStatusReader, csi: CsiNodeState
+    access: ApiAccess,
+    recorders: Recorders,
+    *,
+    reader: NodeStatusReader,
+    csi: CsiNodeState,
+    changes: tuple[Callbacks[[]], ...],
 ) -> NodeReporter:
     """Build what maintains the Node object. Raises Invalid for labels that a node may not set itself."""
     return NodeReporter(
@@ -154,9 +156,10 @@ def _node_reporter(
             facts=reader,
             addresses=access.addresses_seen,
             storage_fault=csi.fault,
+            changes=changes,
             telemetry=recorders.telemetry(recorders.metrics.startup),
         ),
-        node_config(settings, access),
+        node_config(access.settings, access),
     )
 
 
@@ -179,27 +182,25 @@ def _node_watch(access: ApiAccess, name: str, *, follower: NodeFollower, clock: 
 
 
 def _csi_node_reporter(
-    access: ApiAccess, csi: "CsiParts | None", *, reporter: NodeReporter, state: CsiNodeState, clock: Clock
+    access: ApiAccess, drivers: CsiEvents, *, reporter: NodeReporter, state: CsiNodeState, clock: Clock
 ) -> CsiNodeReporter:
-    """Build what maintains the CSINode object; it hears of drivers that come and go."""
-
-    def registered() -> Node | None:
-        return reporter.node
-
-    state.initialized.subscribe(reporter.poke)
-    csi_node = CsiNodeReporter(
-        client=access.client, node=registered, registered=reporter.registered, state=state, clock=clock
+    """Build what maintains the CSINode object."""
+    return CsiNodeReporter(
+        client=access.client,
+        node=reporter.current,
+        registered=reporter.registered,
+        state=state,
+        installed=drivers.installed,
+        removed=drivers.removed,
+        clock=clock,
     )
-    if csi is not None:
-        csi.events.installed.subscribe(csi_node.installed)
-        csi.events.removed.subscribe(csi_node.removed)
-        csi.events.in_use_changed.subscribe(reporter.poke)
-    return csi_node
 
 
-def _event_sink(access: ApiAccess, recorders: Recorders, limit: RateLimit) -> EventSink:
+def _event_sink(access: ApiAccess, recorders: Recorders) -> EventSink:
     """Build what sends events to the API server, within the configured rate."""
     log, clock = recorders.events, recorders.clock
+    rate, burst = event_rate(access.settings)
+    limit = RateLimit(rate, burst, clock=clock)
     return EventSink(client=access.heart, table=log.table, limit=limit, clock=clock, is_old=log.is_restored)
 
 

@@ -1,7 +1,7 @@
 """Composition of the client and serving certificates that the cluster signs for this node."""
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -44,12 +44,12 @@ def client_store(cluster: ClusterSettings, server: ClusterConfig) -> Certificate
 
 def rotated_certificate(store: CertificateStore, clock: Clock) -> RotatedCertificate:
     """Return the stored client certificate as the API client uses it."""
+    return RotatedCertificate(store.current, partial(_usable, store, clock))
 
-    def usable() -> bool:
-        found = store.stored()
-        return is_valid(found.validity if found is not None else None, clock.now())
 
-    return RotatedCertificate(store.current, usable)
+def _usable(store: CertificateStore, clock: Clock) -> bool:
+    found = store.stored()
+    return is_valid(found.validity if found is not None else None, clock.now())
 
 
 class NodeCertificates:
@@ -61,10 +61,10 @@ class NodeCertificates:
         settings: Settings,
         client: ApiClient,
         server: ClusterConfig,
-        observed: Callable[[str], RenewalObserver],
+        observers: Mapping[str, RenewalObserver],
         clock: Clock,
     ) -> None:
-        """``server`` is what the kubeconfig says; ``observed`` returns the metrics of ``client`` or ``server``."""
+        """``server`` is what the kubeconfig says; ``observers`` has the metrics of the renewed ones."""
         assert settings.cluster is not None
         config, self._cluster, self._clock = settings.config, settings.cluster, clock
         self._name = settings.node_name
@@ -78,7 +78,7 @@ class NodeCertificates:
                 template=partial(client_template, settings.node_name),
                 clock=clock,
                 bootstrap=self._bootstrap_client,
-                observer=observed(_NAMES[_CLIENT]),
+                observer=observers[_NAMES[_CLIENT]],
             )
         self._server: CertificateManager | None = None
         if config.server_tls_bootstrap:
@@ -87,7 +87,7 @@ class NodeCertificates:
                 store=CertificateStore(settings.cluster.cert_dir, SERVER_PREFIX),
                 template=self._serving_template,
                 clock=clock,
-                observer=observed(_NAMES[_SERVING]),
+                observer=observers[_NAMES[_SERVING]],
             )
             self._managers[_SERVING] = self._server
 

@@ -27,6 +27,9 @@ class ClusterPods(Struct, frozen=True, kw_only=True):
     patcher: StatusPatcher
     mirrors: MirrorPods
 
+    def __post_init__(self) -> None:
+        self.statuses.subscribe(self.status_changed)
+
     def pod_gone(self, uid: PodUID) -> None:
         """Handle the removal of a pod from its source."""
         self.objects.release(uid)

@@ -3,29 +3,25 @@
 from collections.abc import Callable
 from typing import Any
 
-from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.live_settings import LivePart
 from pykubelet.kubelet.config.plan import field_effects
 from pykubelet.kubelet.config.plan.field_effects import LIVE
+from pykubelet.kubelet.report.events.event_sink import EventSink
 from pykubelet.kubelet.report.node import NodeConfig, NodeReporter
 
 
 def cluster_live_parts(
-    reporter: NodeReporter, limit: RateLimit, node_config: Callable[[Settings], NodeConfig]
+    reporter: NodeReporter, events: EventSink, node_config: Callable[[Settings], NodeConfig]
 ) -> tuple[LivePart[Any], ...]:
-    """Return the components that only a node of a cluster has. ``limit``: that of the events that are sent."""
-
-    def change_rate(rate: tuple[float, int]) -> None:
-        limit.change(rate[0], rate[1])
-
+    """Return the components that only a node of a cluster has."""
     return (
         LivePart(
             fields=frozenset(LIVE[field_effects.NODE_STATUS]),
             convert=node_config,
             reconfigure=reporter.reconfigure,
         ),
-        LivePart(fields=frozenset(LIVE[field_effects.EVENTS]), convert=event_rate, reconfigure=change_rate),
+        LivePart(fields=frozenset(LIVE[field_effects.EVENTS]), convert=event_rate, reconfigure=events.reconfigure),
     )
 
 

@@ -1,5 +1,6 @@
 """The components that take changes of the configuration while they run, and the fields that each of them takes."""
 
+from functools import partial
 from typing import Any
 
 from pykubelet.kubelet.actuate.assembly import (
@@ -11,12 +12,13 @@ from pykubelet.kubelet.actuate.assembly import (
     verification,
 )
 from pykubelet.kubelet.actuate.node import NodeOptions, read_machine
-from pykubelet.kubelet.actuate.podruntime import PodRuntimeConfig
+from pykubelet.kubelet.actuate.podruntime import PodRuntime, PodRuntimeConfig
 from pykubelet.kubelet.compose.stages import Stages
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.live_settings import LivePart
 from pykubelet.kubelet.config.plan import field_effects
 from pykubelet.kubelet.config.plan.field_effects import LIVE
+from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.desired.sources.source_manager import source_periods
 from pykubelet.kubelet.observe.eviction.eviction_config import eviction_config
 from pykubelet.kubelet.observe.node_shutdown.shutdown_config import shutdown_periods
@@ -26,11 +28,7 @@ from pykubelet.kubelet.observe.stats.stats_config import stats_config
 def live_parts(stages: Stages) -> tuple[LivePart[Any], ...]:
     """Return the components that every agent has."""
     actuators, observers, sources = stages.actuators, stages.observers, stages.desired.sources
-
-    def limit_restarts(config: PodRuntimeConfig) -> None:
-        actuators.runtime.reconfigure(config)
-        stages.control.workers.poke_all()  # a container that waits may be due now
-
+    limit_restarts = partial(_limit_restarts, actuators.runtime, stages.control.workers)
     return (
         LivePart(
             fields=_fields(field_effects.IMAGE_PULLS),
@@ -69,6 +67,11 @@ def live_parts(stages: Stages) -> tuple[LivePart[Any], ...]:
             reconfigure=actuators.node.reconfigure,
         ),
     )
+
+
+def _limit_restarts(runtime: PodRuntime, workers: PodWorkers, config: PodRuntimeConfig) -> None:
+    runtime.reconfigure(config)
+    workers.poke_all()  # a container that waits may be due now
 
 
 def _fields(*takers: str) -> frozenset[str]:

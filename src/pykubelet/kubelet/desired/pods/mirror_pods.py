@@ -14,6 +14,7 @@ from pykubelet.apiclient import AlreadyExists, ApiClient
 from pykubelet.apiclient.resources import PODS
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import Conflict, Permanent, PykubeletError
@@ -38,6 +39,8 @@ class MirrorDeps(Struct, frozen=True, kw_only=True):
     """Returns the Node object, which owns the mirror pods; None while the node is not registered."""
     listed: Callable[[], bool]
     """Whether the API server's pods have been read; before that, a missing mirror pod is unknown."""
+    first_listed: Callbacks[[]]
+    """They have been read for the first time."""
     ending: Callable[[], Container[PodFullName]]
     """Returns the names of static pods that were removed or have a new version, and are not gone yet."""
     clock: Clock
@@ -54,6 +57,7 @@ class MirrorPods:
         self._backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.2)
         self._not_before: dict[PodFullName, Seconds] = {}
         """Names whose last attempt failed, with the time of the next one."""
+        deps.first_listed.subscribe(self.poke)
 
     def poke(self) -> None:
         """Reconcile soon: a static pod, a mirror pod or the node has changed."""

@@ -3,25 +3,27 @@
 After each change it passes its full set of pods to the mux, as the other sources do.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Final
 
 from pykubelet.apiclient import ApiClient, Query, Reflector, Select
 from pykubelet.apiclient.reflector import Key
 from pykubelet.apiclient.resources import PODS
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.kubelet.desired.sources.mux import PodMux
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.core_v1 import Pod
 
 
 class ApiServerSource:
-    """The pods of one node; ``first`` is called after they have been read for the first time."""
+    """The pods of one node."""
 
-    def __init__(
-        self, *, client: ApiClient, node_name: str, mux: PodMux, first: Callable[[], None], clock: Clock
-    ) -> None:
+    def __init__(self, *, client: ApiClient, node_name: str, mux: PodMux, clock: Clock) -> None:
+        self.first_listed: Final = Callbacks[[]]()
+        """Called after the pods have been read for the first time."""
         self._mux = mux
-        self._first: Callable[[], None] | None = first
+        self._told = False
         query = Query(PODS.all(), Select(fields=f"spec.nodeName={node_name}"))
         self._reflector = Reflector(client=client, query=query, deliver=self._deliver, clock=clock)
 
@@ -39,6 +41,6 @@ class ApiServerSource:
 
     def _deliver(self, pods: Mapping[Key, Pod]) -> None:
         self._mux.set(Source.API, tuple(pods.values()))
-        if self._first is not None:
-            self._first()
-            self._first = None
+        if not self._told:
+            self._told = True
+            self.first_listed()

@@ -64,6 +64,10 @@ class EventSink:
         self._sent: OrderedDict[str, None] = OrderedDict()
         """Keys of events that the API server has accepted."""
 
+    def reconfigure(self, rate: tuple[float, int]) -> None:
+        """Send so many events per second from now on, with this burst."""
+        self._limit.change(*rate)
+
     async def run(self) -> None:
         """Send present and future events until cancelled."""
         order: SendOrder[Change[Event]] = SendOrder(_LATER, self._table.limit)

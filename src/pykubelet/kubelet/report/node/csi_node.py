@@ -65,8 +65,11 @@ class CsiNodeReporter:
         node: Callable[[], Node | None],
         registered: asyncio.Event,
         state: CsiNodeState,
+        installed: Callbacks[[str, DriverNodeInfo]],
+        removed: Callbacks[[str]],
         clock: Clock,
     ) -> None:
+        """``installed`` and ``removed`` are the events of drivers; the methods of these names handle them."""
         self._state = state
         self._client = client
         self._node = node
@@ -75,6 +78,8 @@ class CsiNodeReporter:
         self._there: dict[str, DriverNodeInfo] = {}
         self._gone: set[str] = set()
         self._news = Wakeup(clock)
+        installed.subscribe(self.installed)
+        removed.subscribe(self.removed)
 
     def installed(self, driver: str, info: DriverNodeInfo) -> None:
         """Note that a driver has registered."""

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from pykubelet.apiclient import AlreadyExists, ApiClient, Forbidden, PatchKind
 from pykubelet.apiclient.resources import NODES
 from pykubelet.base.backoff import Backoff
+from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import NotFound
@@ -58,6 +59,8 @@ class NodeDeps(Struct, frozen=True, kw_only=True):
     """Called with the node's addresses at every status."""
     storage_fault: Callable[[], str | None]
     """Returns why pods with CSI volumes cannot be scheduled to the node yet; it is not ready then."""
+    changes: tuple[Callbacks[[]], ...]
+    """The events after which the status is computed at once."""
     telemetry: Telemetry[Startup]
 
 
@@ -82,15 +85,16 @@ class NodeReporter:
         discarded."""
         self.registered = asyncio.Event()
         """Set once the node is known to be registered."""
+        for change in deps.changes:
+            change.subscribe(self.poke)
 
     def reconfigure(self, config: NodeConfig) -> None:
         """Report by these settings from now on. What the node was registered with stays."""
         self._config = config
         self._wakeup.wake()
 
-    @property
-    def node(self) -> Node | None:
-        """The Node object as last seen; None before it is registered."""
+    def current(self) -> Node | None:
+        """Return the Node object as last seen; None before it is registered."""
         return self._node
 
     def node_updated(self, node: Node) -> bool:

@@ -1,7 +1,7 @@
 """Owns the status of every pod: keeps it in memory and notifies subscribers of changes."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -46,10 +46,12 @@ class StatusManager:
         resizes: Callable[[PodUID], ResizeState] = lambda uid: NOT_RESIZING,
         starts: StartTimes | None = None,
         mirror_of: Callable[[Pod], Pod | None] = lambda pod: None,
+        subscribers: Iterable[Subscriber] = (),
     ) -> None:
         """Create an empty manager. ``resizes`` returns how far a pod's resize has progressed; ``starts`` has the start
         times that an earlier run of the agent has recorded; ``mirror_of`` returns the mirror pod of the current version
-        of a static pod, which has the status that an earlier run has reported."""
+        of a static pod, which has the status that an earlier run has reported; ``subscribers`` are called with every
+        change."""
         self._starts = starts
         self._mirror_of = mirror_of
         self._clock = clock
@@ -58,7 +60,7 @@ class StatusManager:
         self._entries: dict[PodUID, StatusEntry] = {}
         self._unmirrored: dict[PodUID, StatusInput] = {}
         """Of static pods that are not ready while their mirror pods are unknown: what their workers know."""
-        self._subscribers: list[Subscriber] = []
+        self._subscribers: list[Subscriber] = list(subscribers)
         self._version = 0
 
     @property

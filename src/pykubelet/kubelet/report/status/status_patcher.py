@@ -88,6 +88,7 @@ class StatusPatcher:
     """Delivers statuses (see the module). :meth:`changed` and :meth:`seen` return at once."""
 
     def __init__(self, deps: PatcherDeps) -> None:
+        """Deliver the statuses that change from now on."""
         self._deps = deps
         self._guard = Guard("status.pods", deps.telemetry.clock.monotonic)
         self._deliveries: dict[PodUID, _Delivery] = {}
@@ -97,6 +98,7 @@ class StatusPatcher:
         self._backoff = Backoff(_FIRST_DELAY, MAX_RETRY_SECONDS, jitter=0.5)
         self.delivered = 0
         """Number of accepted PATCH requests, for tests and metrics."""
+        deps.statuses.subscribe(self.changed)
 
     async def run(self) -> None:
         """Deliver until cancelled, then deliver pending statuses if that is quickly done."""

@@ -32,7 +32,8 @@ async def test_only_an_agent_that_has_nothing_else_ends_without_a_client_certifi
     settings = Settings("n", config, "unix:///none", cluster=cluster)
     server, clock = ClusterConfig("https://127.0.0.1:1", user=user), VirtualClock()
     client = ApiClient(server, clock)
-    made = NodeCertificates(settings=settings, client=client, server=server, observed=observer, clock=clock)
+    observers = {which: observer(which) for which in ("client", "server")}
+    made = NodeCertificates(settings=settings, client=client, server=server, observers=observers, clock=clock)
     found = made.parts()
     assert sorted(found) == parts and made.serving() is None
     for coroutine in found.values():

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
+from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.kubelet.desired.pods import PodManager, is_mirror_of
 from pykubelet.kubelet.desired.pods.mirror_pods import MirrorDeps, MirrorPods
 from pykubelet.kubelet.desired.pods.plan.mirror_changes import mirror_for, plan_mirrors
@@ -87,6 +88,7 @@ async def rig() -> AsyncIterator[Rig]:
             pods=pods,
             node=lambda: NODE,
             listed=lambda: made.listed,
+            first_listed=Callbacks(),
             ending=lambda: made.ending,
             clock=api.clock,
         )

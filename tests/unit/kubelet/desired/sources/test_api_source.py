@@ -25,9 +25,8 @@ async def test_the_pods_of_this_node_are_followed() -> None:
         api.put("pods", "other", spec={"nodeName": "other"})
         mux = PodMux(sources={Source.API}, sink=sink, clock=api.clock)
         first: list[bool] = []
-        source = ApiServerSource(
-            client=api.client, node_name="n", mux=mux, first=lambda: first.append(mux.all_ready()), clock=api.clock
-        )
+        source = ApiServerSource(client=api.client, node_name="n", mux=mux, clock=api.clock)
+        source.first_listed.subscribe(lambda: first.append(mux.all_ready()))
         async with running(source.run()):
             await until(mux.all_ready)
             assert told == [("ADD", [])] and first == [True] and source.listed()

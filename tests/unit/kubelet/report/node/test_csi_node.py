@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from msgspec.structs import replace
 
+from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.kubelet.report.node import CsiNodeReporter, CsiNodeState
 from pykubelet.kubelet.report.node.plan.csi_objects import (
     NODE_IDS,
@@ -122,6 +123,8 @@ async def rig() -> AsyncIterator[Rig]:
             node=lambda: nodes[-1] if nodes else None,
             registered=registered,
             state=state,
+            installed=Callbacks(),
+            removed=Callbacks(),
             clock=api.clock,
         )
         async with running(reporter.run()):
@@ -172,7 +175,13 @@ async def test_driver_is_published_while_another_one_waits_for_its_retry() -> No
         registered.set()
         clock = VirtualClock()
         reporter = CsiNodeReporter(
-            client=api.client, node=lambda: there, registered=registered, state=state, clock=clock
+            client=api.client,
+            node=lambda: there,
+            registered=registered,
+            state=state,
+            installed=Callbacks(),
+            removed=Callbacks(),
+            clock=clock,
         )
         reporter.installed("d", INFO)
         async with running(reporter.run()):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from pykubelet.apiclient import Forbidden
 from pykubelet.apiclient.resources import Target
+from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.report.node import (
@@ -115,6 +116,7 @@ def make(
     config: NodeConfig = CONFIG,
     addresses: Callable[[tuple[core.NodeAddress, ...]], None] | None = None,
     storage_fault: Callable[[], str | None] | None = None,
+    changes: tuple[Callbacks[[]], ...] = (),
 ) -> Rig:
     machine, events = Machine(), Events()
     return Rig(
@@ -127,6 +129,7 @@ def make(
                 facts=machine,
                 addresses=addresses or (lambda _: None),
                 storage_fault=storage_fault or (lambda: None),
+                changes=changes,
                 telemetry=telemetry(api.clock, NoStartup(), events=events),
             ),
             config,
@@ -291,8 +294,7 @@ async def test_refused_registration_of_a_missing_node_is_reported(api: Api) -> N
 
 async def test_a_node_is_not_ready_before_its_csi_node_is_there(api: Api) -> None:
     state = CsiNodeState()
-    rig = make(api, storage_fault=state.fault)
-    state.initialized.subscribe(rig.reporter.poke)
+    rig = make(api, storage_fault=state.fault, changes=(state.initialized,))
     async with running(rig.reporter.run()):
         await until(lambda: rig.condition() is not None)
         found = rig.condition()
@@ -382,8 +384,9 @@ async def test_an_older_version_from_a_late_watch_replaces_no_newer_one(api: Api
         api.change("nodes", "n", "", metadata={"labels": {"first": "yes", "second": "yes"}})
         assert rig.reporter.node_updated(rig.node)
         assert not rig.reporter.node_updated(between)
-        assert rig.reporter.node is not None
-        assert rig.reporter.node.metadata.labels.items() >= {"first": "yes", "second": "yes"}.items()
+        node = rig.reporter.current()
+        assert node is not None
+        assert node.metadata.labels.items() >= {"first": "yes", "second": "yes"}.items()
 
 
 async def test_a_node_that_was_deleted_registers_again(api: Api) -> None:
@@ -414,7 +417,7 @@ async def test_reporter_lacks_a_node_object_that_is_the_first_or_later_than_its_
     assert rig.reporter.lacks(core.Node())
     async with running(rig.reporter.run()):
         await until(lambda: rig.is_ready())
-    known = rig.reporter.node
+    known = rig.reporter.current()
     assert known is not None and not rig.reporter.lacks(known)
     api.change("nodes", "n", "", spec={"unschedulable": True})
     assert rig.reporter.lacks(rig.node)

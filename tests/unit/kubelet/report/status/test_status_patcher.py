@@ -88,7 +88,6 @@ async def rig() -> AsyncIterator[Rig]:
         patcher = StatusPatcher(
             PatcherDeps(client=api.client, statuses=statuses, pods=known, telemetry=telemetry(api.clock, synced))
         )
-        statuses.subscribe(patcher.changed)
         async with running(patcher.run()):
             yield Rig(api, statuses, patcher, known, synced.delays)
 

@@ -87,7 +87,6 @@ async def made() -> AsyncIterator[Rig]:
     metrics = KubeletMetrics(node_name="node-1", clock=clock)
     deps = PatcherDeps(client=server, statuses=statuses, pods=known, telemetry=telemetry(clock, metrics.node))
     patcher = StatusPatcher(deps)
-    statuses.subscribe(patcher.changed)
     async with running(patcher.run()):
         await clock.settle()
         yield Rig(clock, server, statuses, patcher, known)

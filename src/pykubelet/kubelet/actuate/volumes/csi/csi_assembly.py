@@ -1,9 +1,11 @@
 """Composes the CSI components; called by ``actuate/assembly.py`` when there is an API server."""
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 
 from msgspec import Struct
 
+from pykubelet.base.concurrency.callbacks import Callbacks
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.volumes.csi.csi_layout import CsiLayout
 from pykubelet.kubelet.actuate.volumes.csi.csi_manager import CsiDeps, CsiVolumes
 from pykubelet.kubelet.actuate.volumes.csi.csi_types import CsiConfig, CsiEvents
@@ -36,12 +38,14 @@ class CsiContext(Struct, frozen=True, kw_only=True):
     node: str
     """Name of the node."""
     telemetry: Telemetry[WorkMeter]
+    called: Callable[[str, str, str, Seconds], None]
+    """Called after each call to a driver, with the values of `CsiEvents.called`."""
 
 
 def build_csi(context: CsiContext, objects: CsiObjects, config: CsiConfig) -> CsiParts:
     """Create the components; their tasks do not run yet."""
     layout = CsiLayout(context.dirs)
-    events = CsiEvents()
+    events = CsiEvents(called=Callbacks(context.called))
     drivers = DriverRegistry(
         directory=layout.registry, clock=context.telemetry.clock, timeout=config.call_timeout, events=events
     )
@@ -54,11 +58,9 @@ def build_csi(context: CsiContext, objects: CsiObjects, config: CsiConfig) -> Cs
             blocking=blocking,
             node=context.node,
             telemetry=context.telemetry,
-            in_use_changed=events.in_use_changed,
-            limit_reached=events.limit_reached,
+            events=events,
         ),
         config,
     )
-    events.registered.subscribe(volumes.registered)
     limits = LimitUpdates(drivers=drivers, objects=objects, events=events, clock=context.telemetry.clock)
     return CsiParts(drivers, volumes, limits, events)

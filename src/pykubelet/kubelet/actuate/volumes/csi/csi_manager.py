@@ -6,7 +6,7 @@ hangs delays only the pods that use its volumes.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from contextvars import Context
 from pathlib import Path
@@ -24,7 +24,14 @@ from pykubelet.kubelet.actuate.volumes.csi.csi_errors import CsiFailed, DriverMi
 from pykubelet.kubelet.actuate.volumes.csi.csi_layout import CsiLayout
 from pykubelet.kubelet.actuate.volumes.csi.csi_locks import VolumeLocks
 from pykubelet.kubelet.actuate.volumes.csi.csi_mounter import CsiMounter, SetUp
-from pykubelet.kubelet.actuate.volumes.csi.csi_types import CsiConfig, CsiVolume, Published, Staged, VolumeRef
+from pykubelet.kubelet.actuate.volumes.csi.csi_types import (
+    CsiConfig,
+    CsiEvents,
+    CsiVolume,
+    Published,
+    Staged,
+    VolumeRef,
+)
 from pykubelet.kubelet.actuate.volumes.csi.driver_registry import DriverRegistry
 from pykubelet.kubelet.actuate.volumes.csi.plan import csi_rules
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
@@ -56,10 +63,8 @@ class CsiDeps(Struct, frozen=True, kw_only=True):
     blocking: Blocking
     node: str
     telemetry: Telemetry[WorkMeter]
-    limit_reached: Callable[[str], None]
-    """Called with the driver of a volume that is not attached since the node has as many as it can have."""
-    in_use_changed: Callable[[], None] = lambda: None
-    """Called when :meth:`CsiVolumes.in_use` has changed."""
+    events: CsiEvents
+    """Those of drivers, and of the changes that :class:`CsiVolumes` reports."""
 
 
 class _VolumeState(Struct):
@@ -101,6 +106,7 @@ class CsiVolumes:
                 events=deps.telemetry.events, clock=deps.telemetry.clock, stall=deps.blocking.deadline
             ),
         )
+        deps.events.registered.subscribe(self.registered)
 
     # -- for the volume manager
 
@@ -144,7 +150,7 @@ class CsiVolumes:
                     "controller: set enableControllerAttachDetach: true"
                 )
             if held.attach:
-                self._deps.in_use_changed()
+                self._deps.events.in_use_changed()
                 held.context = await self._attached(held, driver, patience or AttachPatience())
         setting = SetUp(pod, volume, driver, client, held.context)
         if volume.ephemeral:
@@ -276,7 +282,7 @@ class CsiVolumes:
             if waited < patience.full or not csi_rules.heeds_limit(driver):
                 # Within that time another volume may be detached.
                 raise Transient(str(error)) from error
-            self._deps.limit_reached(ref.driver)
+            self._deps.events.limit_reached(ref.driver)
             raise
         return dict(await self._deps.objects.attachment_metadata(attachment))
 
@@ -320,7 +326,7 @@ class CsiVolumes:
             text = "; ".join(problems) or str(attempt.error)
             _log.warning("volume not unstaged: retrying", extra={"uid": uid, "error": text})
             self._sweep.wake()
-        self._deps.in_use_changed()
+        self._deps.events.in_use_changed()
 
     async def _unpublish(self, published: Published) -> str | None:
         """Unpublish a volume; return the problem, if any."""
@@ -350,7 +356,7 @@ class CsiVolumes:
             return f"UnmountDevice failed for volume {ref}: {error}"
         if self._disk_refs is not None:
             self._disk_refs.discard(ref)
-        self._deps.in_use_changed()
+        self._deps.events.in_use_changed()
         return None
 
     async def _unstage(self, staged: Staged) -> None:

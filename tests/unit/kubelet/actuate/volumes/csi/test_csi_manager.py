@@ -131,7 +131,7 @@ class World:
         self.events = CsiEvents()
         self.events.installed.subscribe(self.reports.installed)
         self.events.removed.subscribe(self.reports.removed)
-        self.events.registered.subscribe(self._registered)
+        self.events.limit_reached.subscribe(self.reached.append)
         self.registry = DriverRegistry(
             directory=self.layout.registry, clock=SystemClock(), timeout=5.0, events=self.events
         )
@@ -142,12 +142,12 @@ class World:
             blocking=Blocking(10.0),
             node="node-a",
             telemetry=telemetry(self.clock, self.meter),
-            limit_reached=self.reached.append,
+            events=self.events,
         )
         self.csi = CsiVolumes(self.deps, CsiConfig())
+        self.events.registered.subscribe(self._registered)
 
     def _registered(self, name: str) -> None:
-        self.csi.registered(name)
         self.news.set()
 
     @asynccontextmanager
