@@ -43,6 +43,7 @@ WORDS: Final[Mapping[str, str]] = {
     r"lets? go of|let go": "release, time out, not responding",
     r"(do|does|did) not answer": "is not responding, has timed out",
     r"node ?server": "API server of the kubelet",
+    r"ground": "foundation",
     r"(?<!there )is nothing": "is invalid, does not exist",
     r"(?-i:is none)(?=[.,:;\"'\])}]|$)": "is invalid, does not exist",
     r"(as|in|of|by|with|from|than|unlike|like) the reference": "upstream, the Go kubelet",

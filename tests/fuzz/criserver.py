@@ -142,7 +142,6 @@ class Stage:
                 oom_kills=CgroupOomKills(OomCounter(cgroups.detect()), systemd=False),
             ),
             namespaces=cast(PinnedNamespaces, self.namespaces),
-            network=network,
             reload=LiveConfiguration(
                 reloader=ConfigReloader(
                     given=ConfigInput.fixed(self.settings), parts=(), requested=(), clock=self.clock

@@ -70,3 +70,17 @@ CLASSES: Final = list(product_classes())
 def bases_of(node: ast.ClassDef) -> list[str]:
     """Return the names of the base classes, without their modules and type arguments."""
     return [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
+
+
+COMPOSITION: Final = [
+    path
+    for pattern in (
+        "kubelet/main",
+        "kubelet/compose/**/*",
+        "kubelet/**/*assembly",
+        "criserver/wiring/*",
+        "criserver/*/build",
+    )
+    for path in sorted(SOURCE.glob(f"pykubelet/{pattern}.py"))
+]
+"""The modules that construct the components of both daemons."""

@@ -12,6 +12,7 @@ import pytest
 
 from tests.unit.syntax import (
     CLASSES,
+    COMPOSITION,
     PRODUCT,
     SOURCE,
     bases_of,
@@ -172,18 +173,6 @@ def test_components_with_positional_values_are_recognized(
 
 
 _ASSIGN: Final = (ast.AugAssign, ast.AnnAssign)
-COMPOSITION: Final = [
-    path
-    for pattern in (
-        "kubelet/main",
-        "kubelet/compose/**/*",
-        "kubelet/**/*assembly",
-        "criserver/wiring/*",
-        "criserver/*/build",
-    )
-    for path in sorted(SOURCE.glob(f"pykubelet/{pattern}.py"))
-]
-"""The modules that construct the components of both daemons."""
 
 
 def found(pattern: Callable[[ast.AST], bool]) -> list[str]:

@@ -8,7 +8,19 @@ from typing import Final
 
 import pytest
 
-from tests.unit.syntax import PRODUCT, SOURCE, fields, is_struct, methods, module_of, name_of, record_options, tree_of
+from tests.unit.syntax import (
+    CLASSES,
+    COMPOSITION,
+    PRODUCT,
+    SOURCE,
+    fields,
+    is_struct,
+    methods,
+    module_of,
+    name_of,
+    record_options,
+    tree_of,
+)
 
 MAX_FIELDS: Final = 8
 NOT_KEYWORD_ONLY: Final[frozenset[str]] = frozenset()
@@ -57,6 +69,50 @@ def test_dependencies_are_passed_by_keyword() -> None:
         and (call.args or any(keyword.arg is None for keyword in call.keywords))
     ]
     assert found == []
+
+
+MANY_PARTS: Final[Mapping[str, int]] = {
+    # What one builder has built, of which each other builder uses some: nothing is constructed from the whole.
+    "pykubelet.criserver.container.build.ContainerComponents": 13,
+    "pykubelet.kubelet.actuate.assembly.Actuators": 11,
+    "pykubelet.kubelet.compose.observe.Observers": 10,
+    # One method for each part of the local API, and the component that the method asks.
+    "pykubelet.kubelet.compose.local_api.agent_view.LocalApiView": 14,
+}
+"""Classes of the composition with more parts than `MAX_FIELDS`, with their number. Must only become fewer."""
+
+
+def parts(node: ast.ClassDef) -> int:
+    """Return the number of values that a class takes when it is constructed."""
+    constructor = methods(node).get("__init__")
+    return len(parameters(constructor)) - 1 if constructor is not None else len(fields(node))
+
+
+def test_components_take_few_values() -> None:
+    """That is what the composition constructs with a constructor of its own, and each record of the composition."""
+    calls = (node for path in COMPOSITION for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call))
+    constructed = {ast.unparse(call.func) for call in calls}
+    modules = {module_of(path) for path in COMPOSITION}
+    numbers = {
+        f"{module}.{node.name}": parts(node)
+        for module, node in CLASSES
+        if module in modules or (node.name in constructed and "__init__" in methods(node))
+    }
+    assert len(numbers) > 100
+    assert {name: number for name, number in numbers.items() if number > MAX_FIELDS} == MANY_PARTS
+
+
+def test_values_that_a_component_takes_are_counted() -> None:
+    tree = ast.parse(
+        """
+class A:
+    def __init__(self, a, *, b, c): ...
+class B(Struct):
+    a: int
+    b: int
+"""
+    )
+    assert [parts(node) for node in tree.body if isinstance(node, ast.ClassDef)] == [3, 2]
 
 
 WITH_DEPS: Final = [path for path in PRODUCT if re.search("[Dd]eps", path.read_text())]

@@ -21,7 +21,6 @@ from pykubelet.base.concurrency import blocking
 from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.daemon.watchdog import Watchdog
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.cni import NetworkManager
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.config.metrics_address import parse_metrics_address
 from pykubelet.criserver.conmon.find_and_kill import retire_commands
@@ -116,7 +115,6 @@ async def run_criserver(
                     images=images,
                     machine=machine,
                     namespaces=namespaces,
-                    network=network,
                     reload=reload,
                     metrics=metrics,
                 )
@@ -157,10 +155,10 @@ async def _tell_end(ending: Callable[[], None]) -> None:
 
 def _measured(parts: "ServerParts") -> PodNetwork:
     if parts.metrics is None:
-        return parts.network
+        return parts.reload.network
     from pykubelet.criserver.metrics.measured_network import MeasuredNetwork
 
-    return MeasuredNetwork(network=parts.network, metrics=parts.metrics)
+    return MeasuredNetwork(network=parts.reload.network, metrics=parts.metrics)
 
 
 class ServerParts(Struct, frozen=True, kw_only=True):
@@ -172,8 +170,8 @@ class ServerParts(Struct, frozen=True, kw_only=True):
     images: ImageComponents
     machine: Machine
     namespaces: PinnedNamespaces
-    network: NetworkManager
     reload: LiveConfiguration
+    """The configuration in force, and the networks."""
     metrics: "ServerMetrics | None" = None
 
 
@@ -215,7 +213,7 @@ class Server:
             _log.info("machine was rebooted: no container is running")
         sandboxes = [sandbox.of_boot(record, last) for record in sandboxes]
         containers = [container.of_boot(record, last) for record in containers]
-        repairs.add("network", "configuration", self._parts.network.start)
+        repairs.add("network", "configuration", self._parts.reload.network.start)
         of_sandboxes, of_containers = self.pods.sandboxes.recovery, self.pods.containers.recovery
         of_sandboxes.recover(sandboxes)
         await of_containers.recover(containers)
@@ -244,8 +242,8 @@ class Server:
         scope.tasks.create_task(server.run(), name="cri-server")
         scope.tasks.create_task(trim_periodically(scope.clock), name="upkeep")
         followers = {
-            "network": self._parts.network.run,
-            "network-status": self._parts.network.follow_status,
+            "network": self._parts.reload.network.run,
+            "network-status": self._parts.reload.network.follow_status,
             "network-collection": self.pods.sandboxes.attachments.collect_garbage,
             "network-retries": self.pods.sandboxes.attachments.release_leftovers,
             "store-retries": self._parts.store.write_deferred,
@@ -287,7 +285,7 @@ class Server:
                 configuration=parts.reload,
                 scope=parts.scope,
                 machine=parts.machine,
-                network_problem=parts.network.problem,
+                network_problem=parts.reload.network.problem,
                 pods=self.pods,
                 layers=parts.images.usage,
                 trash=parts.images.trash,

@@ -45,8 +45,7 @@ def _parts(
         images=_some(**images, transfer_calls=lambda table: None, calls=lambda: None),
         machine=_some(handlers=_some(shims=tuple)),
         namespaces=_some(),
-        network=_some(run=bad, follow_status=good, problem=str),
-        reload=_some(reloader=_some(run=good)),
+        reload=_some(reloader=_some(run=good), network=_some(run=bad, follow_status=good, problem=str)),
         metrics=ServerMetrics(clock),
     )
 

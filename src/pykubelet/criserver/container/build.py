@@ -121,7 +121,6 @@ def build_containers(deps: ContainerDeps) -> ContainerComponents:
         log=LogReopener(table=table, directories=directories, clock=deps.scope.clock),
         of_sandbox=ContainersOfSandbox(table=table, stopper=stopper, remover=remover, cleanup=cleanup),
         recovery=ContainerRecovery(
-            table=table,
             records=records,
             sandboxes=sandboxes,
             watcher=shared.watcher,

@@ -17,7 +17,6 @@ from pykubelet.criserver.container.processes.watch import ContainerWatcher
 from pykubelet.criserver.container.remove import ContainerRemover
 from pykubelet.criserver.container.state.container_state import Container
 from pykubelet.criserver.container.state.records import ContainerRecords
-from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.directories import entries
 from pykubelet.criserver.processes import is_alive, reference
 from pykubelet.criserver.scope import ServerScope
@@ -35,7 +34,6 @@ class ContainerRecovery:
     def __init__(
         self,
         *,
-        table: ContainerTable,
         records: ContainerRecords,
         sandboxes: Sandboxes,
         watcher: ContainerWatcher,
@@ -46,7 +44,7 @@ class ContainerRecovery:
         scope: ServerScope,
     ) -> None:
         """``conmon``: path of the conmon program."""
-        self._table = table
+        self._table = records.table
         self._records = records
         self._sandboxes = sandboxes
         self._watcher = watcher

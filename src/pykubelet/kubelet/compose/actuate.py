@@ -17,18 +17,18 @@ class HookHttp:
         await self._getter.get(HttpGet(request.url, with_defaults(request.headers, _HOOK_AGENT)), None)
 
 
-def build_actuate(ground: Foundation) -> Actuators:
+def build_actuate(foundation: Foundation) -> Actuators:
     """Build the stage. Raises Invalid for an invalid quantity or sysctl pattern."""
-    access = ground.access
+    access = foundation.access
     return build_actuators(
-        ground.settings,
+        foundation.settings,
         ActuatorDeps(
-            cri=ground.clients.cri,
-            image_cri=ground.clients.image_cri,
-            objects=access.objects if access is not None else ground.objects,
-            http=HookHttp(ground.http),
+            cri=foundation.clients.cri,
+            image_cri=foundation.clients.image_cri,
+            objects=access.objects if access is not None else foundation.manifests.objects,
+            http=HookHttp(foundation.http),
             cluster=access.objects if access is not None else None,
-            pods=ground.pods.pods,
-            telemetry=ground.recorders.telemetry(ground.recorders.metrics),
+            pods=foundation.tables.pods.pods,
+            telemetry=foundation.recorders.telemetry(foundation.recorders.metrics),
         ),
     )

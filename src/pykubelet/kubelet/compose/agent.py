@@ -108,57 +108,57 @@ def build_agent(settings: Settings, clock: Clock, given: ConfigInput | None = No
 
     Raises PykubeletError for an invalid configuration.
     """
-    ground = build_foundation(settings, clock)
-    stages = build_stages(ground)
+    foundation = build_foundation(settings, clock)
+    stages = build_stages(foundation)
     cluster = stages.cluster
     reloader = ConfigReloader(
         given=given or ConfigInput.fixed(settings.config),
-        live=ground.live,
+        live=foundation.live,
         parts=(*live_parts(stages), *(cluster.live if cluster is not None else ())),
         check=partial(check_reload, settings),
-        telemetry=ground.recorders.telemetry(ground.recorders.metrics.reloads),
+        telemetry=foundation.recorders.telemetry(foundation.recorders.metrics.reloads),
     )
-    servers = build_serve(ground, stages, configuration=reloader.view, listen=listen)
-    _count_components(ground, stages)
+    servers = build_serve(foundation, stages, configuration=reloader.view, listen=listen)
+    _count_components(foundation, stages)
     return Agent(
-        recorders=ground.recorders,
-        start=_start(ground, stages),
+        recorders=foundation.recorders,
+        start=_start(foundation, stages),
         servers=servers,
-        hung_calls=HungCalls(ground.pods.by_uid, ground.recorders.events),
-        parts=partial(_core_tasks, ground, stages, servers=servers, reloader=reloader),
-        closers=_closers(ground, stages),
+        hung_calls=HungCalls(foundation.tables.pods.by_uid, foundation.recorders.events),
+        parts=partial(_core_tasks, foundation, stages, servers=servers, reloader=reloader),
+        closers=_closers(foundation, stages),
     )
 
 
-def _start(ground: Foundation, stages: Stages) -> AgentStart:
+def _start(foundation: Foundation, stages: Stages) -> AgentStart:
     return AgentStart(
         actuators=stages.actuators,
         health=stages.observers.health,
         admission=stages.desired.admission,
-        recorders=ground.recorders,
-        enforcement=EnforcementEvents(stages.actuators.resources.levels, ground.recorders.events),
-        root=ground.settings.root_dir,
+        recorders=foundation.recorders,
+        enforcement=EnforcementEvents(stages.actuators.resources.levels, foundation.recorders.events),
+        root=foundation.settings.root_dir,
     )
 
 
-def _count_components(ground: Foundation, stages: Stages) -> None:
+def _count_components(foundation: Foundation, stages: Stages) -> None:
     """Register the numbers that are counted when the metrics are read."""
     actuators, observers = stages.actuators, stages.observers
     counter = NodeCounter(
-        pods=ground.pods,
-        workers=ground.workers,
+        pods=foundation.tables.pods,
+        workers=foundation.tables.workers,
         pleg=observers.pleg,
         pleg_meter=observers.pleg_meter,
         volumes=actuators.volumes,
         cgroups=actuators.resources.levels,
         csi=actuators.csi,
     )
-    CountsCollector(counter, ground.recorders.metrics.registry)
+    CountsCollector(counter, foundation.recorders.metrics.registry)
 
 
-def _core_tasks(ground: Foundation, stages: Stages, *, servers: Servers, reloader: ConfigReloader) -> Parts:
+def _core_tasks(foundation: Foundation, stages: Stages, *, servers: Servers, reloader: ConfigReloader) -> Parts:
     actuators, observers, control = stages.actuators, stages.observers, stages.control
-    clock, cluster = ground.recorders.clock, stages.cluster
+    clock, cluster = foundation.recorders.clock, stages.cluster
     return {
         "configuration": reloader.run(),
         "runtime-health": observers.health.run(),
@@ -167,13 +167,13 @@ def _core_tasks(ground: Foundation, stages: Stages, *, servers: Servers, reloade
         "workers": control.workers.run(),
         "pleg": observers.pleg.run(),
         "sync-loop": control.loop.run(),
-        "resizes": post_periodic_retries(clock, ground.queue.post),
+        "resizes": post_periodic_retries(clock, foundation.tables.queue.post),
         "sources": stages.desired.sources.run(),
         "housekeeping": control.housekeeping.run(),
         "pressure": observers.eviction.run(),
         "image-gc": actuators.image_gc.run(),
         "log-rotation": actuators.logs.run(),
-        "history": ground.recorders.history.run(partial(_desired_uids, ground)),
+        "history": foundation.recorders.history.run(partial(_desired_uids, foundation)),
         "upkeep": trim_periodically(clock),
         "usage": observers.usage.run(),
         "node-shutdown": observers.shutdown.run(),
@@ -182,15 +182,19 @@ def _core_tasks(ground: Foundation, stages: Stages, *, servers: Servers, reloade
     }
 
 
-def _desired_uids(ground: Foundation) -> Collection[PodUID] | None:
+def _desired_uids(foundation: Foundation) -> Collection[PodUID] | None:
     """Return the desired pods; None while the sources have not been read."""
-    return tuple(ground.pods.uids()) if ground.mux.all_ready() and ground.queue.empty() else None
+    return (
+        tuple(foundation.tables.pods.uids())
+        if foundation.tables.mux.all_ready() and foundation.tables.queue.empty()
+        else None
+    )
 
 
-def _closers(ground: Foundation, stages: Stages) -> tuple[Callable[[], Awaitable[None]], ...]:
-    clients = ground.clients
-    closing = (clients.cri.close, clients.image_cri.close, ground.http.close, stages.observers.prober.close)
-    return (ground.access.close, *closing) if ground.access is not None else closing
+def _closers(foundation: Foundation, stages: Stages) -> tuple[Callable[[], Awaitable[None]], ...]:
+    clients = foundation.clients
+    closing = (clients.cri.close, clients.image_cri.close, foundation.http.close, stages.observers.prober.close)
+    return (foundation.access.close, *closing) if foundation.access is not None else closing
 
 
 def _faults(node: NodeFacts, root: Path) -> list[tuple[str, str]]:

@@ -36,7 +36,7 @@ class NoNodeObject:
 
 
 def build_control(
-    ground: Foundation,
+    foundation: Foundation,
     *,
     actuators: Actuators,
     reports: Reports,
@@ -45,7 +45,7 @@ def build_control(
     cluster: "Cluster | None",
 ) -> Control:
     """Build the stage. ``cluster`` is None in standalone mode."""
-    recorders = ground.recorders
+    recorders = foundation.recorders
     workers = PodWorkers(
         WorkerDeps(
             runtime=actuators.runtime,
@@ -57,10 +57,10 @@ def build_control(
             telemetry=recorders.telemetry(recorders.metrics.pods),
             watch_closely=observers.pleg.poke,
         ),
-        ground.workers,
+        foundation.tables.workers,
     )
     pods = DesiredPods(
-        pods=ground.pods,
+        pods=foundation.tables.pods,
         view=reports.view,
         follower=cluster.pods if cluster is not None else None,
         changed=recorders.metrics.starts.pod_changed,
@@ -81,6 +81,6 @@ def build_control(
     )
     return Control(
         workers=workers,
-        loop=SyncLoop(loop, ground.queue),
-        housekeeping=Housekeeping(housekeeping, ground.mux.all_ready),
+        loop=SyncLoop(loop, foundation.tables.queue),
+        housekeeping=Housekeeping(housekeeping, foundation.tables.mux.all_ready),
     )

@@ -46,19 +46,19 @@ class Desired(Struct, frozen=True, kw_only=True):
 
 
 def build_desired(
-    ground: Foundation, *, actuators: Actuators, observers: Observers, registered: Callable[[], Node | None]
+    foundation: Foundation, *, actuators: Actuators, observers: Observers, registered: Callable[[], Node | None]
 ) -> Desired:
     """Build the stage. ``registered`` returns the Node object of the API server; None without one."""
-    settings, clock = ground.settings, ground.recorders.clock
+    settings, clock = foundation.settings, foundation.recorders.clock
     sources = Sources(
         config=sources_config(settings),
-        mux=ground.mux,
-        objects=ground.objects,
-        states=ground.manifests,
+        mux=foundation.tables.mux,
+        objects=foundation.manifests.objects,
+        states=foundation.manifests.states,
         clock=clock,
     )
     node = AdmissionNode(
-        settings=ground.live.current,
+        settings=foundation.live.current,
         facts=actuators.node,
         registered=registered,
         conditions=observers.eviction.conditions,
@@ -68,13 +68,13 @@ def build_desired(
         AdmissionDeps(
             node=node.node,
             sysctl_refusal=node.sysctl_refusal,
-            active=ground.workers.active,
+            active=foundation.tables.workers.active,
             allocations=actuators.runtime.allocations,
-            pending=ground.pending,
+            pending=foundation.tables.pending,
             swapping=partial(swapping, policy=actuators.resources.policy),
-            telemetry=ground.recorders.telemetry(ground.recorders.metrics.pods),
+            telemetry=foundation.recorders.telemetry(foundation.recorders.metrics.pods),
         )
     )
-    objects = ground.access.objects if ground.access is not None else ground.objects
-    users = ObjectUsers(objects, ground.pods, post=ground.queue.post_affected)
+    objects = foundation.access.objects if foundation.access is not None else foundation.manifests.objects
+    users = ObjectUsers(objects, foundation.tables.pods, post=foundation.tables.queue.post_affected)
     return Desired(sources=sources, node=node, admission=admission, users=users)

@@ -1,4 +1,4 @@
-"""Builds the parts that several stages share, before the stages: the tables, the loop's queue, clients, recorders."""
+"""What is built before the stages, since several of them share it: settings, tables, clients, recorders, manifests."""
 
 from typing import TYPE_CHECKING
 
@@ -23,13 +23,9 @@ if TYPE_CHECKING:
     from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
 
 
-class Foundation(Struct, frozen=True, kw_only=True):
-    """What the stages share."""
+class Tables(Struct, frozen=True, kw_only=True):
+    """What stages that need each other share: it depends on none of them."""
 
-    settings: Settings
-    """The settings at the start, for what a reload does not change."""
-    live: LiveSettings
-    """The settings in force."""
     pods: PodManager
     """The desired pods."""
     workers: WorkerTable
@@ -39,13 +35,29 @@ class Foundation(Struct, frozen=True, kw_only=True):
     mux: PodMux
     """The merge of all sources of pods, those of the API server included; posts to the queue."""
     pending: PendingResizes
+
+
+class Manifests(Struct, frozen=True, kw_only=True):
+    """What is known of manifests, beside their pods."""
+
+    states: ManifestStates
+    objects: LocalObjects
+    """Their ConfigMaps and Secrets."""
+
+
+class Foundation(Struct, frozen=True, kw_only=True):
+    """What the stages share."""
+
+    settings: Settings
+    """The settings at the start, for what a reload does not change."""
+    live: LiveSettings
+    """The settings in force."""
+    tables: Tables
     clients: RuntimeClients
     http: HttpGetter
     """The client of probes and lifecycle hooks."""
     recorders: Recorders
-    objects: LocalObjects
-    """The ConfigMaps and Secrets of manifests."""
-    manifests: ManifestStates
+    manifests: Manifests
     access: "ApiAccess | None"
     """None: standalone mode."""
 
@@ -56,18 +68,14 @@ def build_foundation(settings: Settings, clock: Clock) -> Foundation:
     recorders = build_recorders(settings, pods, clock)
     access = open_access(settings, local=objects, queue=queue, recorders=recorders)
     sources = sources_config(settings).names() | ({Source.API} if access is not None else frozenset())
+    mux = PodMux(sources=sources, sink=queue.post, clock=clock)
     return Foundation(
         settings=settings,
         live=LiveSettings(settings),
-        pods=pods,
-        workers=WorkerTable(),
-        queue=queue,
-        mux=PodMux(sources=sources, sink=queue.post, clock=clock),
-        pending=PendingResizes(),
+        tables=Tables(pods=pods, workers=WorkerTable(), queue=queue, mux=mux, pending=PendingResizes()),
         clients=connect(settings, recorders.metrics),
         http=HttpGetter(),
         recorders=recorders,
-        objects=objects,
-        manifests=ManifestStates(recorders.events),
+        manifests=Manifests(states=ManifestStates(recorders.events), objects=objects),
         access=access,
     )

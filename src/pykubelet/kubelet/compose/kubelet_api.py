@@ -71,7 +71,7 @@ def build_kubelet_api(settings: Settings, deps: KubeletApiDeps) -> "KubeletApiSe
 
 
 def _serving_files(given: "CertFiles | None", access: "ApiAccess | None") -> "CertFiles | None":
-    """Return the configured serving certificate, else the one that the cluster has signed; None: there is none."""
+    """Return the configured serving certificate, else the one that the cluster has signed, if any."""
     from pykubelet.kubelet.serve.kubelet_api import CertFiles
 
     pair = access.serving() if given is None and access is not None else None

@@ -51,104 +51,106 @@ class Observers(Struct, frozen=True, kw_only=True):
     """A shutdown of the machine has begun or was cancelled."""
 
 
-def build_observe(ground: Foundation, *, actuators: Actuators, reports: Reports) -> Observers:
+def build_observe(foundation: Foundation, *, actuators: Actuators, reports: Reports) -> Observers:
     """Build the stage. Raises Invalid for a bad threshold in the configuration."""
-    recovered, shutdown_changed = Callbacks[[]](ground.queue.post_recovered), Callbacks[[]]()
-    prober, pleg_meter = ProbeHandlers(ProbeExec(ground.clients.cri)), PlegMeter(ground.recorders.metrics.pleg)
-    usage = _usage(ground, actuators, reports)
+    recovered, shutdown_changed = Callbacks[[]](foundation.tables.queue.post_recovered), Callbacks[[]]()
+    prober, pleg_meter = ProbeHandlers(ProbeExec(foundation.clients.cri)), PlegMeter(foundation.recorders.metrics.pleg)
+    usage = _usage(foundation, actuators, reports)
     return Observers(
-        health=_health(ground, actuators, recovered),
+        health=_health(foundation, actuators, recovered),
         prober=prober,
-        probes=_probes(ground, actuators, prober),
-        pleg=_pleg(ground, actuators, pleg_meter, recovered=recovered),
+        probes=_probes(foundation, actuators, prober),
+        pleg=_pleg(foundation, actuators, pleg_meter, recovered=recovered),
         pleg_meter=pleg_meter,
         usage=usage,
-        eviction=_eviction(ground, actuators, usage),
-        shutdown=_shutdown(ground, shutdown_changed),
+        eviction=_eviction(foundation, actuators, usage),
+        shutdown=_shutdown(foundation, shutdown_changed),
         runtime_recovered=recovered,
         shutdown_changed=shutdown_changed,
     )
 
 
-def _health(ground: Foundation, actuators: Actuators, recovered: Callbacks[[]]) -> RuntimeHealth:
-    ask = RuntimeStatusReader(ground.clients.cri, actuators.node.runtime)
-    return RuntimeHealth(RuntimeHealthDeps(ask=ask, recovered=recovered, telemetry=ground.recorders.telemetry(None)))
+def _health(foundation: Foundation, actuators: Actuators, recovered: Callbacks[[]]) -> RuntimeHealth:
+    ask = RuntimeStatusReader(foundation.clients.cri, actuators.node.runtime)
+    return RuntimeHealth(
+        RuntimeHealthDeps(ask=ask, recovered=recovered, telemetry=foundation.recorders.telemetry(None))
+    )
 
 
-def _probes(ground: Foundation, actuators: Actuators, prober: ProbeHandlers) -> ProbeManager:
-    recorders = ground.recorders
+def _probes(foundation: Foundation, actuators: Actuators, prober: ProbeHandlers) -> ProbeManager:
+    recorders = foundation.recorders
     return ProbeManager(
         ProbeDeps(
             prober=prober,
-            on_change=ground.queue.post,
+            on_change=foundation.tables.queue.post,
             telemetry=recorders.telemetry(ProbeMeter(recorders.metrics.probes)),
             host_ips=actuators.node.ips,
         )
     )
 
 
-def _pleg(ground: Foundation, actuators: Actuators, meter: PlegMeter, *, recovered: Callbacks[[]]) -> Pleg:
-    recorders = ground.recorders
-    events = RuntimeEvents(ground.clients.cri, recorders.clock)
+def _pleg(foundation: Foundation, actuators: Actuators, meter: PlegMeter, *, recovered: Callbacks[[]]) -> Pleg:
+    recorders = foundation.recorders
+    events = RuntimeEvents(foundation.clients.cri, recorders.clock)
     return Pleg(
         PlegDeps(
             list_pods=actuators.runtime.list_pods,
             list_pod=actuators.runtime.list_pod,
             watch_events=measured_events(events.watch, recorders.metrics.pleg, recorders.clock),
-            on_event=ground.queue.post,
+            on_event=foundation.tables.queue.post,
             on_recovered=recovered,
             telemetry=recorders.telemetry(meter),
         )
     )
 
 
-def _usage(ground: Foundation, actuators: Actuators, reports: Reports) -> NodeUsage:
+def _usage(foundation: Foundation, actuators: Actuators, reports: Reports) -> NodeUsage:
     return NodeUsage(
-        stats_config(ground.settings),
+        stats_config(foundation.settings),
         StatsDeps(
             pods=reports.view.list,
             pod_cgroup=actuators.resources.own_cgroup,
-            cri=ground.clients.cri,
-            image_cri=ground.clients.image_cri,
-            clock=ground.recorders.clock,
+            cri=foundation.clients.cri,
+            image_cri=foundation.clients.image_cri,
+            clock=foundation.recorders.clock,
             volumes=actuators.volumes.sizes,
         ),
     )
 
 
-def _eviction(ground: Foundation, actuators: Actuators, usage: NodeUsage) -> EvictionManager:
-    settings, layout = ground.settings, cgroups.detect()
-    telemetry = ground.recorders.telemetry(ground.recorders.metrics.node)
+def _eviction(foundation: Foundation, actuators: Actuators, usage: NodeUsage) -> EvictionManager:
+    settings, layout = foundation.settings, cgroups.detect()
+    telemetry = foundation.recorders.telemetry(foundation.recorders.metrics.node)
     limited = limited_cgroup(settings, layout)
     observer = MachineObserver(
         root_dir=settings.root_dir,
-        image_disks=ground.clients.image_disks,
+        image_disks=foundation.clients.image_disks,
         clock=telemetry.clock,
         pods=(cgroups.open_driver(layout), limited) if limited is not None else None,
     )
     reclaimer = DiskReclaimer(
         runtime=actuators.runtime,
         images=actuators.image_gc,
-        pods=ground.pods,
-        workers=ground.workers,
-        sources_ready=ground.mux.all_ready,
+        pods=foundation.tables.pods,
+        workers=foundation.tables.workers,
+        sources_ready=foundation.tables.mux.all_ready,
     )
     deps = EvictionDeps(
         observer=observer,
         usage=usage.summary,
         alarm=MemoryAlarm(alarm_config(settings, layout), telemetry.clock),
-        workers=ground.workers,
+        workers=foundation.tables.workers,
         reclaimer=reclaimer,
         telemetry=telemetry,
     )
     return EvictionManager(deps, eviction_config(settings))
 
 
-def _shutdown(ground: Foundation, changed: Callbacks[[]]) -> NodeShutdown:
-    telemetry = ground.recorders.telemetry(ground.recorders.metrics.node)
+def _shutdown(foundation: Foundation, changed: Callbacks[[]]) -> NodeShutdown:
+    telemetry = foundation.recorders.telemetry(foundation.recorders.metrics.node)
     return NodeShutdown(
-        ShutdownDeps(connect=_connect, workers=ground.workers, changed=changed, telemetry=telemetry),
-        shutdown_config(ground.settings),
+        ShutdownDeps(connect=_connect, workers=foundation.tables.workers, changed=changed, telemetry=telemetry),
+        shutdown_config(foundation.settings),
     )
 
 

@@ -23,15 +23,17 @@ class Reports(Struct, frozen=True, kw_only=True):
     view: PodsView
 
 
-def build_report(ground: Foundation, *, actuators: Actuators) -> Reports:
+def build_report(foundation: Foundation, *, actuators: Actuators) -> Reports:
     """Build the stage."""
-    recorders = ground.recorders
+    recorders = foundation.recorders
     statuses = StatusManager(
         clock=recorders.clock,
         node=actuators.node,
-        resizes=ResizeStates(ground.pending, actuators.runtime.allocations),
+        resizes=ResizeStates(foundation.tables.pending, actuators.runtime.allocations),
         starts=recorders.starts,
-        mirror_of=partial(current_mirror, ground.pods),
+        mirror_of=partial(current_mirror, foundation.tables.pods),
         subscribers=(recorders.metrics.starts.status_changed, recorders.history.status_changed),
     )
-    return Reports(statuses=statuses, view=PodsView(statuses=statuses, desired=ground.pods.pods, clock=recorders.clock))
+    return Reports(
+        statuses=statuses, view=PodsView(statuses=statuses, desired=foundation.tables.pods.pods, clock=recorders.clock)
+    )

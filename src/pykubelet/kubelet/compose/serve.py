@@ -62,17 +62,22 @@ class Servers(Struct, frozen=True, kw_only=True):
 
 
 def build_serve(
-    ground: Foundation, stages: Stages, *, configuration: Callable[[], ConfigView], listen: Listen
+    foundation: Foundation, stages: Stages, *, configuration: Callable[[], ConfigView], listen: Listen
 ) -> Servers:
     """Build the servers. ``configuration`` returns the state of the configuration, ``listen`` their sockets."""
-    settings, recorders, usage, cri = ground.settings, ground.recorders, stages.observers.usage, ground.clients.cri
+    settings, recorders, usage, cri = (
+        foundation.settings,
+        foundation.recorders,
+        stages.observers.usage,
+        foundation.clients.cri,
+    )
     config, telemetry = settings.config, recorders.telemetry(recorders.metrics.http)
     pods, streams = stages.reports.view, RuntimeStreams(cri)
-    checks = _health_checks(ground.live.current, stages.control.loop, stages.observers)
+    checks = _health_checks(foundation.live.current, stages.control.loop, stages.observers)
     local = LocalDeps(
         pods=pods,
         events=recorders.events,
-        node=build_view(ground, stages, configuration),
+        node=build_view(foundation, stages, configuration),
         streams=streams,
         checks=checks,
         telemetry=telemetry,
@@ -90,7 +95,7 @@ def build_serve(
         streams=streams,
         usage=usage,
         checks=checks,
-        access=ground.access,
+        access=foundation.access,
         telemetry=recorders.telemetry(recorders.metrics),
         listen=listen,
     )

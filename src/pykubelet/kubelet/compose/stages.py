@@ -38,18 +38,20 @@ class Stages(Struct, frozen=True, kw_only=True):
     """The Node object that the local API shows."""
 
 
-def build_stages(ground: Foundation) -> Stages:
+def build_stages(foundation: Foundation) -> Stages:
     """Build the stages: each takes the foundation and what was built before it. Raises Invalid for bad settings."""
-    actuators = build_actuate(ground)
-    reports = build_report(ground, actuators=actuators)
-    observers = build_observe(ground, actuators=actuators, reports=reports)
-    addresses = NodeAddresses(ground.settings, changed=actuators.node.learn_own_ips, clock=ground.recorders.clock)
-    reader = _node_status_reader(ground, actuators, observers=observers, addresses=addresses)
-    cluster = _cluster(ground, actuators, reports, observers=observers, reader=reader)
+    actuators = build_actuate(foundation)
+    reports = build_report(foundation, actuators=actuators)
+    observers = build_observe(foundation, actuators=actuators, reports=reports)
+    addresses = NodeAddresses(
+        foundation.settings, changed=actuators.node.learn_own_ips, clock=foundation.recorders.clock
+    )
+    reader = _node_status_reader(foundation, actuators, observers=observers, addresses=addresses)
+    cluster = _cluster(foundation, actuators, reports, observers=observers, reader=reader)
     registered = cluster.node.current if cluster is not None else _never_registered
-    desired = build_desired(ground, actuators=actuators, observers=observers, registered=registered)
+    desired = build_desired(foundation, actuators=actuators, observers=observers, registered=registered)
     control = build_control(
-        ground,
+        foundation,
         actuators=actuators,
         reports=reports,
         observers=observers,
@@ -65,7 +67,7 @@ def build_stages(ground: Foundation) -> Stages:
         desired=desired,
         control=control,
         local_node=LocalNode(
-            name=ground.settings.node_name, registered=registered, reader=reader, clock=ground.recorders.clock
+            name=foundation.settings.node_name, registered=registered, reader=reader, clock=foundation.recorders.clock
         ),
     )
 
@@ -75,33 +77,33 @@ def _never_registered() -> Node | None:
 
 
 def _cluster(
-    ground: Foundation, actuators: Actuators, reports: Reports, *, observers: Observers, reader: NodeStatusReader
+    foundation: Foundation, actuators: Actuators, reports: Reports, *, observers: Observers, reader: NodeStatusReader
 ) -> "Cluster | None":
     """Build node mode; None in standalone mode. Raises Invalid for labels that a node may not set itself."""
-    if ground.access is None:
+    if foundation.access is None:
         return None
     deps = ClusterDeps(
-        pods=ground.pods,
-        mux=ground.mux,
+        pods=foundation.tables.pods,
+        mux=foundation.tables.mux,
         statuses=reports.statuses,
         facts=actuators.node,
         reader=reader,
         csi=actuators.csi,
-        node_read=ground.queue.post_node_read,
+        node_read=foundation.tables.queue.post_node_read,
         node_changed=(observers.runtime_recovered, observers.shutdown_changed),
     )
-    return cluster_builder()(ground.access, ground.recorders, deps)
+    return cluster_builder()(foundation.access, foundation.recorders, deps)
 
 
 def _node_status_reader(
-    ground: Foundation, actuators: Actuators, *, observers: Observers, addresses: NodeAddresses
+    foundation: Foundation, actuators: Actuators, *, observers: Observers, addresses: NodeAddresses
 ) -> NodeStatusReader:
     """Build what reads the values that the Node object is made of."""
     csi = actuators.csi
     deps = NodeStatusDeps(
-        settings=ground.live.current,
+        settings=foundation.live.current,
         node=actuators.node,
-        image_cri=ground.clients.image_cri,
+        image_cri=foundation.clients.image_cri,
         addresses=addresses,
         health=NodeHealth(
             conditions=observers.health.current,
@@ -110,6 +112,6 @@ def _node_status_reader(
         ),
         pressure=observers.eviction.conditions,
         volumes_in_use=csi.volumes.in_use if csi is not None else VolumesInUse,
-        clock=ground.recorders.clock,
+        clock=foundation.recorders.clock,
     )
     return NodeStatusReader(deps)

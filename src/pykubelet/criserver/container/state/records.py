@@ -1,5 +1,7 @@
 """The records of containers: the only way to change one is in the database first, then in memory."""
 
+from typing import Final
+
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.criserver.container.state.container_state import Container
 from pykubelet.criserver.container.state.table import ContainerTable
@@ -14,7 +16,8 @@ class ContainerRecords(RecordChanges[ContainerRecord]):
 
     def __init__(self, *, stored: StoredRecords[ContainerRecord], table: ContainerTable, scope: ServerScope) -> None:
         super().__init__(stored)
-        self._table = table
+        self.table: Final = table
+        """The containers in memory."""
         self._scope = scope
 
     async def insert(self, record: ContainerRecord) -> None:
@@ -26,13 +29,13 @@ class ContainerRecords(RecordChanges[ContainerRecord]):
 
         async def work() -> None:
             await self._stored.delete(container.id)
-            self._table.drop(container)
+            self.table.drop(container)
 
         await shielded(work)
 
     def creation_time(self, sandbox: SandboxID) -> int:
         """The creation time of a new container, in ns: now, but after the sandbox's others if the clock went back."""
-        return max(self.now(), *(each.record.created_at + 1 for each in self._table.of_sandbox(sandbox)), 0)
+        return max(self.now(), *(each.record.created_at + 1 for each in self.table.of_sandbox(sandbox)), 0)
 
     def publish(self, record: ContainerRecord, kind: EventKind, at: int) -> None:
         """Publish an event of the time ``at`` in ns to the subscribers."""

@@ -11,40 +11,45 @@ from pykubelet.kubelet.compose.stages import Stages
 from pykubelet.kubelet.config.plan.reload_plan import ConfigView
 
 
-def build_view(ground: Foundation, stages: Stages, configuration: Callable[[], ConfigView]) -> LocalApiView:
+def build_view(foundation: Foundation, stages: Stages, configuration: Callable[[], ConfigView]) -> LocalApiView:
     """Build the view. ``configuration`` returns the state of the configuration."""
-    settings, recorders, actuators, observers = ground.settings, ground.recorders, stages.actuators, stages.observers
+    settings, recorders, actuators, observers = (
+        foundation.settings,
+        foundation.recorders,
+        stages.actuators,
+        stages.observers,
+    )
     name, workers = settings.node_name, stages.control.workers
     viewer = NodeViewer(
         NodeViewDeps(
             settings=settings,
             facts=actuators.node,
             admission=stages.desired.node.node,
-            active=ground.workers.active,
-            objects=ground.objects,
-            manifests=ground.manifests,
+            active=foundation.tables.workers.active,
+            objects=foundation.manifests.objects,
+            manifests=foundation.manifests.states,
         )
     )
     return LocalApiView(
         name=name,
         configuration=configuration,
-        clients=ground.clients,
+        clients=foundation.clients,
         facts=actuators.node,
-        manifests=ground.manifests,
-        local_objects=ground.objects,
+        manifests=foundation.manifests.states,
+        local_objects=foundation.manifests.objects,
         manifest_path=settings.config.static_pod_path,
         recorders=recorders,
         local_node=stages.local_node,
         requests=PodRequests(
             restarts=actuators.runtime.restarts,
             images=actuators.images,
-            wake=ground.queue.post_affected,
+            wake=foundation.tables.queue.post_affected,
             workers=workers,
         ),
         runtime_fault=observers.health.healthy,
         viewer=viewer,
         explain=Explanations(pods=stages.reports.view, workers=workers, probes=observers.probes, recorders=recorders),
         apply=ManifestChanges(
-            path=settings.config.static_pod_path, node_name=name, manifests=ground.manifests, viewer=viewer
+            path=settings.config.static_pod_path, node_name=name, manifests=foundation.manifests.states, viewer=viewer
         ).apply,
     )

@@ -23,7 +23,7 @@ class ApiServerSource:
         self.first_listed: Final = Callbacks[[]]()
         """Called after the pods have been read for the first time."""
         self._mux = mux
-        self._told = False
+        self._reported = False
         query = Query(PODS.all(), Select(fields=f"spec.nodeName={node_name}"))
         self._reflector = Reflector(client=client, query=query, deliver=self._deliver, clock=clock)
 
@@ -41,6 +41,6 @@ class ApiServerSource:
 
     def _deliver(self, pods: Mapping[Key, Pod]) -> None:
         self._mux.set(Source.API, tuple(pods.values()))
-        if not self._told:
-            self._told = True
+        if not self._reported:
+            self._reported = True
             self.first_listed()

@@ -202,7 +202,13 @@ async def test_driver_that_the_api_server_refuses_keeps_no_other_from_the_cluste
         registered, state, clock = asyncio.Event(), CsiNodeState(), VirtualClock()
         registered.set()
         reporter = CsiNodeReporter(
-            client=api.client, node=lambda: there, registered=registered, state=state, clock=clock
+            client=api.client,
+            node=lambda: there,
+            registered=registered,
+            state=state,
+            clock=clock,
+            installed=Callbacks(),
+            removed=Callbacks(),
         )
         for name in ("a", "b", "c"):
             reporter.installed(name, DriverNodeInfo(f"node-{name}"))
