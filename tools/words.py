@@ -52,7 +52,7 @@ WORDS: Final[Mapping[str, str]] = {
     r"not taken(?! (as|for))": "rejected, refused",
     r"(run|runs|launched|made) ahead": "pre-create, before",
     r"(?<=[:;] )who|(?-i:Who)": "the caller, the client, the owner",
-    r"(?<=/)ports\.py": "interfaces.py",
+    r"(?<=/)ports\.py": "interfaces",
 }
 """Replacements by regular expression over words. Names are split into words first: ``image_rooms``, ``ImageRooms``."""
 

@@ -267,6 +267,7 @@ SMALL_MODULES = {
     "pykubelet.criserver.spec.exec": "the specification of an exec, beside that of a container",
     "pykubelet.criserver.types.userns": "user namespaces are neither stored records nor identifiers",
     "pykubelet.kubelet.compose.node.local_node_builder": "imported at the first request for the node",
+    "pykubelet.kubelet.desired.manifest.validate.taints": "rules of a node, beside those of pods",
     "pykubelet.kubelet.desired.manifest.validate.rules": "the table of validators, which the package exports",
 }
 """Modules below 30 lines with at most one user that are kept, with the reason. Those of ``plan``, interfaces, commands

@@ -9,7 +9,7 @@ import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.failure_metrics import FailuresCollector
+from pykubelet.base.daemon.failure_metrics import FailuresCollector
 from pykubelet.base.units import MIB, Bytes, Seconds
 
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)

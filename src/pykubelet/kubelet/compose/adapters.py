@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.thread_calls import Hung
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cgroups.qos_levels import QosLevels
 from pykubelet.kubelet.actuate.cri import CriClient, CriTimeout
@@ -23,6 +24,7 @@ from pykubelet.kubelet.observe.eviction.plan.reclaimable import without_need_of_
 from pykubelet.kubelet.observe.pleg import Pleg
 from pykubelet.kubelet.observe.pleg.pleg_interfaces import WatchEvents
 from pykubelet.kubelet.observe.probes import ExecResult
+from pykubelet.kubelet.report.events.plan.hung_calls import hung_message, pod_of_call
 from pykubelet.kubelet.report.metrics import (
     NodeCounts,
     PlegMetrics,
@@ -33,8 +35,9 @@ from pykubelet.kubelet.report.metrics import (
     count_runtime,
 )
 from pykubelet.kubelet.serve.local_socket import PodsView
-from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
+from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.probes import ProbeType
+from pykubelet.kubelet.types.reports.events import WARNING, EventRecorder, Reason
 from pykubelet.kubelet.types.resources.resize import Allocations, PendingResizes, ResizeState
 from pykubelet.kubelet.types.runtime import ContainerState, RuntimeConditions
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent
@@ -269,3 +272,19 @@ class NodeCounter(Struct, frozen=True, kw_only=True):
             plugins=self.csi.drivers.counts() if self.csi is not None else {},
             protected=None if memory is None else Protected(min=memory.min or 0, low=memory.low or 0),
         )
+
+
+class HungCalls:
+    """The listener for ``blocking.on_hung``: an event for the pod whose blocking call is not responding."""
+
+    def __init__(self, by_uid: Callable[[PodUID], Pod | None], events: EventRecorder) -> None:
+        self._by_uid = by_uid
+        self._events = events
+
+    def __call__(self, hung: Hung) -> None:
+        """Record an event of the pod. Calls of components and of removed pods are only logged and counted elsewhere."""
+        uid = pod_of_call(hung.owner)
+        pod = self._by_uid(uid) if uid is not None else None
+        if pod is not None:
+            message = hung_message(hung.owner, hung.deadline)
+            self._events.event(ref_of(pod), WARNING, Reason.FAILED_SYNC, message)

@@ -1,4 +1,4 @@
-"""What is built before the stages, since several of them share it: settings, tables, clients, recorders, manifests."""
+"""Builds the parts that several stages share, before the stages: settings, tables, clients, recorders, manifests."""
 
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Tables(Struct, frozen=True, kw_only=True):
-    """What stages that need each other share: it depends on none of them."""
+    """The tables through which stages that need each other reach each other; they depend on none."""
 
     pods: PodManager
     """The desired pods."""
@@ -38,7 +38,7 @@ class Tables(Struct, frozen=True, kw_only=True):
 
 
 class Manifests(Struct, frozen=True, kw_only=True):
-    """What is known of manifests, beside their pods."""
+    """The states of manifests, and their objects besides pods."""
 
     states: ManifestStates
     objects: LocalObjects

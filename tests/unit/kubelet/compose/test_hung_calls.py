@@ -3,7 +3,7 @@
 import pytest
 
 from pykubelet.base.concurrency.thread_calls import Hung
-from pykubelet.kubelet.compose.hung_calls import HungCalls
+from pykubelet.kubelet.compose.adapters import HungCalls
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.models.core_v1 import Pod
 from tests.unit.kubelet.control.fakes import make_pod

@@ -71,7 +71,7 @@ class PodCgroupManager:
         if cgroups is None:
             return ""
         uid = ref_of(pod).uid
-        path = self.cgroup_path(pod)
+        path = self._cgroup_path(pod)
         wanted = pod_config(pod, self._config.policy)
         fresh = self._applied.get(uid) != wanted and not resizing
         await blocking.call_to_end(_owner(uid), _ensure, cgroups, path, wanted, fresh, deadline=_DEADLINE)
@@ -85,7 +85,7 @@ class PodCgroupManager:
         if cgroups is None:
             return None
         owner = _owner(ref_of(pod).uid)
-        return await blocking.call(owner, cgroups.limits, self.cgroup_path(pod), deadline=_DEADLINE)
+        return await blocking.call(owner, cgroups.limits, self._cgroup_path(pod), deadline=_DEADLINE)
 
     def wanted_limits(self, pod: Pod) -> CgroupResources:
         """Limits of the pod's cgroup by its spec. Raises Invalid for invalid quantities."""
@@ -97,7 +97,7 @@ class PodCgroupManager:
         if cgroups is not None:
             self._applied.pop(ref_of(pod).uid, None)
             await blocking.call_to_end(
-                _owner(ref_of(pod).uid), cgroups.update, self.cgroup_path(pod), limits, deadline=_DEADLINE
+                _owner(ref_of(pod).uid), cgroups.update, self._cgroup_path(pod), limits, deadline=_DEADLINE
             )
 
     def resized(self, pod: Pod) -> None:
@@ -118,7 +118,7 @@ class PodCgroupManager:
         if cgroups is None:
             return None
         owner = _owner(ref_of(pod).uid)
-        return (await blocking.call(owner, cgroups.stats, self.cgroup_path(pod), deadline=_DEADLINE)).memory_usage
+        return (await blocking.call(owner, cgroups.stats, self._cgroup_path(pod), deadline=_DEADLINE)).memory_usage
 
     async def remove_pod(self, uid: PodUID) -> None:
         """Kill the processes in the pod's cgroup and remove it. Repeatable; raises Transient if something remains."""
@@ -152,11 +152,13 @@ class PodCgroupManager:
         return container_resources(pod, container, self._config.policy)
 
     def own_cgroup(self, pod: Pod) -> str | None:
-        """Return the path of the pod's cgroup; None if pods get none of their own."""
-        return self.cgroup_path(pod) if self.pod_parent(pod) else None
+        """Return the path of the pod's cgroup below the root of the hierarchy; None if pods get none of their own.
 
-    def cgroup_path(self, pod: Pod) -> str:
-        """Path of the pod's cgroup below the root of the hierarchy. Raises Invalid for an invalid uid."""
+        Raises Invalid for an invalid uid.
+        """
+        return self._cgroup_path(pod) if self.pod_parent(pod) else None
+
+    def _cgroup_path(self, pod: Pod) -> str:
         return self._path(self._name(pod))
 
     def _path(self, name: names.CgroupName) -> str:

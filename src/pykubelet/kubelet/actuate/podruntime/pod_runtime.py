@@ -338,11 +338,8 @@ class PodRuntime:
         await self._start_all(jobs(actions.start, ContainerKind.CONTAINER), report)
         if actions.start_init and not report.failures:
             precreatable = precreatable_containers(pod, actions.start_init[-1].name, status)
-            kind = (
-                ContainerKind.INIT
-                if precreatable and precreatable[0] in pod.spec.init_containers
-                else ContainerKind.CONTAINER
-            )
+            is_init = bool(precreatable) and precreatable[0] in pod.spec.init_containers
+            kind = ContainerKind.INIT if is_init else ContainerKind.CONTAINER
             for job in jobs(precreatable, kind):
                 await self._starter.precreate(job)
 
@@ -380,10 +377,8 @@ class PodRuntime:
         name = job.container.name
         report.failures.append(Failure(action, name, error.reason, error.message, error.transient, error.retry_at))
         report.wake(error.retry_at)
-        _log.info(
-            "container not started",
-            extra={"pod": str(ref_of(job.pod)), "container": name, "reason": error.reason},
-        )
+        extra = {"pod": str(ref_of(job.pod)), "container": name, "reason": error.reason}
+        _log.info("container not started", extra=extra)
 
     def _hook_ips(self, status: PodRuntimeStatus) -> tuple[str, ...]:
         """Addresses for httpGet hooks without a host: the pod's, or the node's for a pod on the host network."""

@@ -18,7 +18,7 @@ from pykubelet.kubelet.observe.eviction.eviction_config import eviction_config
 from pykubelet.kubelet.observe.node_shutdown.shutdown_config import shutdown_periods
 from pykubelet.kubelet.observe.stats.stats_config import stats_config
 from pykubelet.kubelet.serve.common.binding import bind
-from pykubelet.kubelet.serve.common.plan.ports import Port, port_clash, ports_to_try
+from pykubelet.kubelet.serve.common.plan.server_ports import Port, port_clash, ports_to_try
 
 _CONVERSIONS: Final = (rotation_config, gc_policy, eviction_config, shutdown_periods, stats_config)
 

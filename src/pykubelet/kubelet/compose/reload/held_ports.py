@@ -12,7 +12,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.server import server_enabled
 from pykubelet.kubelet.serve.common.binding import Listen, OpenPorts
-from pykubelet.kubelet.serve.common.plan.ports import Port
+from pykubelet.kubelet.serve.common.plan.server_ports import Port
 
 _log = logging.getLogger(__name__)
 _LONGEST: Final[Seconds] = 30.0

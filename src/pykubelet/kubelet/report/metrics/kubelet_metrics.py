@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from pykubelet import KUBERNETES_VERSION
 from pykubelet.base.clock import Clock
-from pykubelet.base.failure_metrics import FailuresCollector
+from pykubelet.base.daemon.failure_metrics import FailuresCollector
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.metrics.call_metrics import CallMetrics, HttpMetrics
 from pykubelet.kubelet.report.metrics.certificates import CertificateRenewals

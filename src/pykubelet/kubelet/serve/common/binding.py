@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Final, TypeAlias
 
 from pykubelet.base.errors import Permanent
-from pykubelet.kubelet.serve.common.plan.ports import ANY_ADDRESS
+from pykubelet.kubelet.serve.common.plan.server_ports import ANY_ADDRESS
 
 _BACKLOG: Final = 128
 Listen: TypeAlias = Callable[[str, int, str, str], socket.socket]

@@ -45,7 +45,7 @@ from tests.unit.kubelet.actuate.cgroups.kit import (
 async def test_a_pod_gets_its_cgroup(manager: PodCgroupManager, files: SignallingFiles, value: Pod, path: str) -> None:
     await manager.levels.start()
     assert await manager.ensure_pod(value) == path
-    assert manager.pod_parent(value) == manager.cgroup_path(value) == path
+    assert manager.pod_parent(value) == manager.own_cgroup(value) == path
     assert (files.root / path.lstrip("/")).is_dir()
     assert await manager.list_pods() == {value.metadata.uid}
     await manager.remove_pod(PodUID(value.metadata.uid))
@@ -150,7 +150,7 @@ async def test_pod_of_the_systemd_driver_gets_a_slice(files: SignallingFiles, cl
     assert manager.levels.problem is None
     parent = "kubepods-burstable-podu_burst.slice"
     assert await manager.ensure_pod(BURSTABLE) == manager.pod_parent(BURSTABLE) == parent
-    assert manager.cgroup_path(BURSTABLE) == f"/kubepods.slice/kubepods-burstable.slice/{parent}"
+    assert manager.own_cgroup(BURSTABLE) == f"/kubepods.slice/kubepods-burstable.slice/{parent}"
     assert await manager.list_pods() == {PodUID("u-burst")}
     await manager.remove_pod(PodUID("u-burst"))
     assert await manager.list_pods() == set()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykubelet.kubelet.serve.common.plan.ports import Port, port_clash, ports_to_try
+from pykubelet.kubelet.serve.common.plan.server_ports import Port, port_clash, ports_to_try
 
 
 def ports(*given: tuple[str, int]) -> list[Port]:
