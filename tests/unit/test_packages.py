@@ -59,9 +59,7 @@ def test_packages_say_what_they_contain(package: str) -> None:
     assert docstring(package), "no docstring"
 
 
-@pytest.mark.parametrize(
-    "package", [each for each in _PACKAGES if Path(each).name != "plan" and each not in _WITHOUT_START]
-)
+@pytest.mark.parametrize("package", [each for each in _PACKAGES if each not in _WITHOUT_START])
 def test_packages_say_where_to_start_reading(package: str) -> None:
     file = start(docstring(package))
     assert file, f"{package}/__init__.py: name the file after 'Start reading in'"
@@ -142,3 +140,21 @@ def test_packages_say_what_they_import(package: str) -> None:
     found = _SIBLING_IMPORTS.search(text)
     if found:
         assert " ".join(found[0].split()) == line
+
+
+def outside(package: str) -> list[str]:
+    """The packages that a package imports, as dotted names of one part, or two for those of the daemons."""
+    found = set()
+    for path in _imported(PACKAGE / package):
+        if not path.startswith(f"{package}/"):
+            parts = path.split("/")
+            found.add(".".join(parts[: 2 if parts[0] in ("kubelet", "criserver") else 1]))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("package", [each for each in _PACKAGES if Path(each).name == "plan"])
+def test_packages_of_decisions_list_all_that_they_import(package: str) -> None:
+    found = re.search(r"Imports\s+((?:``[\w.]+``,?\s*)+|nothing of the project)", docstring(package))
+    listed = re.findall(r"``([\w.]+)``", found[1]) if found else None
+    expected = ", ".join(f"``{name}``" for name in outside(package)) or "nothing of the project"
+    assert listed == outside(package), f"{package}/__init__.py: write 'Imports {expected}'"

@@ -1,1 +1,4 @@
-"""Decisions of the start of the server. Pure."""
+"""Decisions of the start of the server. Pure.
+
+Imports ``base``; start reading in ``start.py``.
+"""

@@ -1,1 +1,4 @@
-"""Decisions about traces: which settings are valid. Start reading at ``trace_settings.py``."""
+"""Decisions about traces: which settings are valid. Start reading at ``trace_settings.py``.
+
+Imports ``base``.
+"""

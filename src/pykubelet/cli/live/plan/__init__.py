@@ -1,1 +1,4 @@
-"""Decisions and renderings of the live view. Pure."""
+"""Decisions and renderings of the live view. Pure.
+
+Imports ``base``, ``cli``; start reading in ``live_frame.py``.
+"""

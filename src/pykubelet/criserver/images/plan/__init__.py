@@ -1,1 +1,4 @@
-"""Decisions about images; pure."""
+"""Decisions about images; pure.
+
+Imports ``base``, ``criserver.images``; start reading in ``artifact.py``.
+"""

@@ -1,1 +1,4 @@
-"""Decisions of the storage. Pure."""
+"""Decisions of the storage. Pure.
+
+Imports ``base``, ``criserver.types``; start reading in ``pace.py``.
+"""

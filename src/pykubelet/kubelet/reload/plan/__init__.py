@@ -1,1 +1,4 @@
-"""Decisions about reloads. Pure."""
+"""Decisions about reloads. Pure.
+
+Imports ``base``; start reading in ``settling.py``.
+"""

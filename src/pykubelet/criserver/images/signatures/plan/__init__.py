@@ -1,1 +1,4 @@
-"""Pure rules of the image policy."""
+"""Pure rules of the image policy.
+
+Imports ``base``, ``criserver.images``; start reading in ``policy.py``.
+"""

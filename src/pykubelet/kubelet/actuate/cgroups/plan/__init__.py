@@ -1,1 +1,4 @@
-"""Names and settings of the cgroups of pods. Pure: no module here reads files, clocks or the network, or awaits."""
+"""Names and settings of the cgroups of pods. Pure: no module here reads files, clocks or the network, or awaits.
+
+Imports ``base``, ``kubelet.types``, ``linux``, ``models``; start reading in ``linux_resources.py``.
+"""

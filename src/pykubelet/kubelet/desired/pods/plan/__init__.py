@@ -1,1 +1,4 @@
-"""Decisions about mirror pods. Pure: no module here reads files, clocks or the network, or awaits."""
+"""Decisions about mirror pods. Pure: no module here reads files, clocks or the network, or awaits.
+
+Imports ``kubelet.types``, ``models``; start reading in ``mirror_changes.py``.
+"""
