@@ -25,6 +25,46 @@ def test_pure_code_is_found_by_the_name_of_its_package() -> None:
     assert sum(p.parent.name == "plan" for p in OURS) > 60
 
 
+_CLAIMS_PURITY = re.compile(r"\bpure\b", re.IGNORECASE)
+_EFFECTS = frozenset(
+    ("asyncio", "grpc", "logging", "os", "random", "secrets", "socket", "subprocess", "threading", "time")
+)
+
+
+def effects(source: str) -> set[str]:
+    """The modules with effects that a module imports, and ``await`` and ``open`` if it uses them."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {name.name.split(".")[0] for name in node.names} & _EFFECTS
+        elif isinstance(node, ast.ImportFrom):
+            found |= {(node.module or "").split(".")[0]} & _EFFECTS
+        elif isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith):
+            found.add("await")
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
+            found.add("open")
+    return found
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in OURS if _CLAIMS_PURITY.search(ast.get_docstring(ast.parse(path.read_text())) or "")],
+    ids=module_of,
+)
+def test_module_that_calls_itself_pure_has_no_effects(path: Path) -> None:
+    """Also outside the packages named ``plan``, which the contract of imports covers."""
+    assert effects(path.read_text()) == set()
+
+
+def test_effects_of_a_module_are_found() -> None:
+    assert effects("import os.path\nfrom time import monotonic\nasync def f():\n    await g()\n    open('x')") == {
+        "os",
+        "time",
+        "await",
+        "open",
+    }
+
+
 @pytest.mark.parametrize("path", OURS, ids=module_of)
 def test_name_of_a_module_says_what_it_manages_decides_or_types(path: Path) -> None:
     """In the tabs of an editor, dozens of files of one name cannot be told apart."""

@@ -1,6 +1,6 @@
 """Back-off per key, for crash loops, image pulls and pod syncs.
 
-Pure bookkeeping: the caller passes the time in, so it works with any clock and needs no timer.
+The caller passes the time in, so it works with any clock and needs no timer; the random function can be given, too.
 The rules are those of client-go's flowcontrol.Backoff, so users see the delays that they know.
 """
 

@@ -1,6 +1,6 @@
 """Collects the inputs of a container's CRI configuration from node, volumes, objects and files.
 
-The configuration itself is built by :mod:`pykubelet.kubelet.actuate.criconfig`, which is pure.
+The configuration itself is built by :mod:`pykubelet.kubelet.actuate.criconfig`, which has no effects.
 """
 
 from collections.abc import Mapping
