@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from pykubelet.base.errors import Permanent
 from pykubelet.cli.client.local_api import LocalApi
-from pykubelet.cli.client.pod_waits import failures_of
+from pykubelet.cli.client.wait_reasons import failures_of
 from pykubelet.cli.plan.pod_goals import Goal, GoalVerdict, Pod, Progress
 from pykubelet.cli.terminal import echo
 

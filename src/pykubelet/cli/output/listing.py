@@ -11,7 +11,7 @@ from pykubelet.base.suggestion import did_you_mean
 from pykubelet.cli.arguments.kinds import ObjectKind, name_of
 from pykubelet.cli.arguments.targets import Target
 from pykubelet.cli.client.local_api import LocalApi
-from pykubelet.cli.client.pod_waits import failures_of
+from pykubelet.cli.client.wait_reasons import failures_of
 
 
 @dataclass(frozen=True, slots=True)

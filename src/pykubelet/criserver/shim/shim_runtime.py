@@ -29,11 +29,11 @@ from pykubelet.criserver.oci.exectree import kill_all
 from pykubelet.criserver.oci.runtime import Features
 from pykubelet.criserver.processes import open_process
 from pykubelet.criserver.runtimes import FoundTask, Task, TaskStreams
+from pykubelet.criserver.shim.conmon_log_writer import ShimLogs
 from pykubelet.criserver.shim.shim_connections import ShimConnections
 from pykubelet.criserver.shim.shim_events import ShimEvents
 from pykubelet.criserver.shim.shim_exec import ShimExec, end_execs, execute
 from pykubelet.criserver.shim.shim_files import Mark, ShimNote, TaskFiles
-from pykubelet.criserver.shim.shim_logs import ShimLogs
 from pykubelet.criserver.shim.shim_program import ShimProgram
 from pykubelet.criserver.shim.shim_session import ShimControl, ShimSession
 from pykubelet.criserver.shim.stray_shims import end_strays, shim_process

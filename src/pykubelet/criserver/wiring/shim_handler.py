@@ -9,9 +9,9 @@ from pykubelet.criserver.config import CgroupManager, Handler, Settings
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.oci.runtime import Features
+from pykubelet.criserver.shim.conmon_log_writer import ShimLogs
 from pykubelet.criserver.shim.shim_connections import ShimConnections
 from pykubelet.criserver.shim.shim_events import ShimEvents
-from pykubelet.criserver.shim.shim_logs import ShimLogs
 from pykubelet.criserver.shim.shim_program import ShimProgram
 from pykubelet.criserver.shim.shim_runtime import ShimParts, ShimRuntime
 

@@ -17,10 +17,10 @@ from pykubelet.criserver.oci.runtime import Features
 from pykubelet.criserver.processes import reference
 from pykubelet.criserver.runtimes import Task
 from pykubelet.criserver.shim import shim_runtime
+from pykubelet.criserver.shim.conmon_log_writer import ShimLogs
 from pykubelet.criserver.shim.shim_connections import ShimConnections
 from pykubelet.criserver.shim.shim_events import ShimEvents
 from pykubelet.criserver.shim.shim_files import Mark, ShimNote, TaskFiles
-from pykubelet.criserver.shim.shim_logs import ShimLogs
 from pykubelet.criserver.shim.shim_program import Bootstrap, ShimProgram
 from pykubelet.criserver.shim.shim_runtime import ShimParts, ShimRuntime
 from pykubelet.criserver.shim.task_client import TaskClient

@@ -167,7 +167,7 @@ class BundleMaker:
 
             spec = inject(spec, devices_of(config), self._directories.cdi)
         if asks_for_classes(config, work.view.config):
-            from pykubelet.criserver.container.bundle.resource_classes import apply_classes
+            from pykubelet.criserver.container.bundle.apply_resource_classes import apply_classes
 
             spec = apply_classes(spec, config, work.view.config, self._directories.classes)
         if work.restore is not None:

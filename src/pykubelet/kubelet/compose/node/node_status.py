@@ -16,8 +16,7 @@ from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.cri import CriClient
-from pykubelet.kubelet.actuate.node import NodeFacts as Machine
-from pykubelet.kubelet.actuate.node import read_machine, reservations
+from pykubelet.kubelet.actuate.node import NodeFacts, read_machine, reservations
 from pykubelet.kubelet.actuate.node.addresses import NodeAddresses
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.server import server_enabled
@@ -53,7 +52,7 @@ class NodeStatusDeps(Struct, frozen=True, kw_only=True):
 
     settings: Callable[[], Settings]
     """Returns the settings in force."""
-    node: Machine
+    node: NodeFacts
     image_cri: CriClient
     addresses: NodeAddresses
     health: NodeHealth

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.actuate.node import NodeFacts as ActuatorNode
+from pykubelet.kubelet.actuate.node import NodeFacts
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.desired.admission import NodeProperties
 from pykubelet.kubelet.desired.admission.plan.fit import needs_of
@@ -33,7 +33,7 @@ class NodeViewDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of `NodeViewer`."""
 
     settings: Settings
-    facts: ActuatorNode
+    facts: NodeFacts
     admission: Callable[[], NodeProperties]
     """Returns the node as admission sees it."""
     active: Callable[[], Iterable[Pod]]

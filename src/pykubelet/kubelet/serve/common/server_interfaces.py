@@ -27,8 +27,7 @@ from pykubelet.kubelet.types.reports.explain_views import ExplainView
 from pykubelet.kubelet.types.reports.node_view import ApplyRequest, ApplyView, NodeView, ObjectView
 from pykubelet.kubelet.types.reports.timeline_views import TimelineView
 from pykubelet.kubelet.types.resources.stats import Summary
-from pykubelet.models.core_v1 import ConfigMap, Event, Secret
-from pykubelet.models.core_v1 import Node as NodeObject
+from pykubelet.models.core_v1 import ConfigMap, Event, Node, Secret
 
 HealthCheck = Callable[[], str | None]
 """Returns the reason of a failure; None: healthy."""
@@ -47,7 +46,7 @@ class Requests(Protocol):
         """Give a pod that is being deleted this grace period. Conflict: a source still lists the pod."""
 
 
-class Node(Protocol):
+class AgentView(Protocol):
     """State of other stages, for the agent's own paths (``/pykubelet/v1``)."""
 
     async def images(self) -> Sequence[ImageView]:
@@ -96,7 +95,7 @@ class Node(Protocol):
     def manifest_objects(self) -> Sequence[ConfigMap | Secret]:
         """Return these ConfigMaps and Secrets with their content."""
 
-    async def node(self) -> NodeObject:
+    async def node(self) -> Node:
         """Return the Node object: the API server's, or one that is made now."""
 
     @property
@@ -151,7 +150,7 @@ class LocalDeps(Struct, frozen=True, kw_only=True):
 
     pods: PodsView
     events: EventTable
-    node: Node
+    node: AgentView
     streams: Streams
     checks: Mapping[str, HealthCheck]
     telemetry: Telemetry[HttpMeter]

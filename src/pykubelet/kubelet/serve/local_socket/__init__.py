@@ -8,11 +8,11 @@ decided by the permissions of the socket. Imports beside it: ``common``, ``logs`
 
 from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.server_interfaces import (
+    AgentView,
     HealthCheck,
     HttpMeter,
     LocalConfig,
     LocalDeps,
-    Node,
     Streams,
 )
 from pykubelet.kubelet.serve.common.server_types import (
@@ -27,6 +27,7 @@ from pykubelet.kubelet.serve.common.server_types import (
 from pykubelet.kubelet.serve.local_socket.local_server import LocalServer
 
 __all__ = [
+    "AgentView",
     "HealthCheck",
     "HttpMeter",
     "ImageView",
@@ -35,7 +36,6 @@ __all__ = [
     "LocalServer",
     "ManifestView",
     "ManifestsView",
-    "Node",
     "PodsView",
     "ProblemView",
     "PullView",

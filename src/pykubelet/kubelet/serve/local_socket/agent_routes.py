@@ -15,7 +15,7 @@ from pykubelet.kubelet.serve.common.plan.query import integer
 from pykubelet.kubelet.serve.common.plan.restart_refusal import check_alive, check_restart
 from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.responses import json_response
-from pykubelet.kubelet.serve.common.server_interfaces import HealthCheck, Node
+from pykubelet.kubelet.serve.common.server_interfaces import AgentView, HealthCheck
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.node_view import ApplyRequest
 from pykubelet.kubelet.types.resources.stats import Summary
@@ -34,7 +34,7 @@ class AgentRoutes:
         self,
         *,
         pods: PodsView,
-        node: Node,
+        node: AgentView,
         checks: Mapping[str, HealthCheck],
         usage: Callable[[Seconds | None], Awaitable[Summary]],
     ) -> None:

@@ -12,7 +12,7 @@ from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.kubelet.serve.common.plan.query import forwarded_ports, log_options, stream_options
 from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.responses import json_response
-from pykubelet.kubelet.serve.common.server_interfaces import EventTable, Node, Streams
+from pykubelet.kubelet.serve.common.server_interfaces import AgentView, EventTable, Streams
 from pykubelet.kubelet.serve.common.server_types import StreamOptions
 from pykubelet.kubelet.serve.local_socket import discovery
 from pykubelet.kubelet.serve.local_socket.selectors import EVENT_FIELDS, POD_FIELDS, field_test, label_test
@@ -30,7 +30,7 @@ class KubeRoutes:
     """Handlers of the Kubernetes API's paths."""
 
     def __init__(
-        self, *, pods: PodsView, events: EventTable, node: Node, streams: Streams, logs: LogSource, clock: Clock
+        self, *, pods: PodsView, events: EventTable, node: AgentView, streams: Streams, logs: LogSource, clock: Clock
     ) -> None:
         self._pods = pods
         self._events = events

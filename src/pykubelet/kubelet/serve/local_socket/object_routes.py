@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.kubelet.serve.common.plan.query import boolean
 from pykubelet.kubelet.serve.common.responses import json_response
-from pykubelet.kubelet.serve.common.server_interfaces import Node as NodeState
+from pykubelet.kubelet.serve.common.server_interfaces import AgentView
 from pykubelet.kubelet.serve.local_socket.selectors import OBJECT_FIELDS, field_test, label_test
 from pykubelet.models.core_v1 import ConfigMap, Node, Secret
 from pykubelet.models.meta_v1 import ListMeta
@@ -25,7 +25,7 @@ _OF_NAMESPACE: Final = "/api/v1/namespaces/{namespace}"
 class ObjectRoutes:
     """Handlers of objects that have no watch."""
 
-    def __init__(self, node: NodeState) -> None:
+    def __init__(self, node: AgentView) -> None:
         self._node = node
 
     def routes(self) -> Sequence[web.RouteDef]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid, NotFound
-from pykubelet.criserver.container.bundle.resource_classes import apply_classes
+from pykubelet.criserver.container.bundle.apply_resource_classes import apply_classes
 from pykubelet.criserver.container.container_interfaces import ResourceClassFiles
 from pykubelet.pb import runtime_v1_pb2 as pb
 
