@@ -69,6 +69,15 @@ def test_run_prints_the_verdict(
     assert said.format(cache=cache) in capfd.readouterr().out
 
 
+@pytest.mark.root
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="the kernel does not group processes by session")
+def test_run_gets_more_of_the_processors_than_other_sessions(cache: Path) -> None:
+    """It has a limit by the clock, and other suites run beside it."""
+    script = f"until grep -q 'nice -10' /proc/$$/autogroup; do :; done; echo 9.0 1 > {BOOTED}"
+    assert main(cache, command(cache, script), seconds=60.0) == 0
+    assert (cache / BOOTED).exists()
+
+
 def test_run_over_its_time_is_ended_with_its_processes(cache: Path, capfd: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(cache / "held")
     reader = os.open(cache / "held", os.O_RDONLY | os.O_NONBLOCK)
