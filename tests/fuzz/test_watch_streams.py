@@ -165,7 +165,11 @@ async def test_reflector_told_to_wait_waits() -> None:
 
 async def test_reflector_whose_new_list_has_a_damaged_object_keeps_its_last_good_state() -> None:
     damaged = json.dumps(
-        {"metadata": {"resourceVersion": "9"}, "items": [config_map("a", "9", 5), config_map("b", "9")]}
+        {
+            "kind": "ConfigMapList",
+            "metadata": {"resourceVersion": "9"},
+            "items": [config_map("a", "9", 5), config_map("b", "9")],
+        }
     ).encode()
     followed = await follow([([error(410)], 0.0), ([], 200.0)], [listing("a"), damaged], minutes=1)
     assert followed.seen == [{"a": "1"}, {"a": "1", "b": "9"}]

@@ -25,6 +25,7 @@ SAMPLES = {
     r"lets? go of|let go": ("let go", "let go of", "lets go of"),
     r"(do|does|did) not answer": ("do not answer", "does not answer", "did not answer"),
     r"node ?server": ("nodeserver", "node server"),
+    r"ground": ("ground",),
     r"(?<!there )is nothing": ("is nothing",),
     r"(?-i:is none)(?=[.,:;\"'\])}]|$)": ("is none",),
     r"(as|in|of|by|with|from|than|unlike|like) the reference": ("as the reference", "than the reference"),
