@@ -74,14 +74,20 @@ class Seen:
         rows = [row for row in self.rows if (row.pod, row.name) == (pod, name)]
         return max(rows, key=lambda row: row.attempt, default=None)
 
-    def pods(self) -> set[str]:
-        """All pods of the runtime and of the agent."""
-        return {*self.sandboxes, *self.stopped, *(row.pod for row in self.rows), *self.statuses}
+    def pods(self, ended: bool) -> set[str]:
+        """All pods of the runtime and of the agent. ``ended``: also those of which nothing runs or is ready."""
+        running = {*self.sandboxes, *(row.pod for row in self.rows if row.running or ended), *self.statuses}
+        return running | self.stopped.keys() if ended else running
 
 
-def unsettled(wanted: Mapping[str, Wanted], seen: Seen, restarts: Restarts) -> list[str]:
-    """The differences from the desired state; empty if there are none."""
-    found = [f"{pod}: not wanted any more" for pod in sorted(seen.pods() - wanted.keys())]
+def unsettled(
+    wanted: Mapping[str, Wanted], seen: Seen, restarts: Restarts, *, collects_later: bool = False
+) -> list[str]:
+    """The differences from the desired state; empty if there are none.
+
+    ``collects_later``: ended containers and sandboxes of removed pods may stay until the next garbage collection.
+    """
+    found = [f"{pod}: not wanted any more" for pod in sorted(seen.pods(ended=not collects_later) - wanted.keys())]
     for pod, want in wanted.items():
         found += _unsettled_pod(pod, want, seen, restarts)
     return found

@@ -15,6 +15,11 @@ class Subject(StrEnum):
     CONTAINERD = "pykubelet on containerd"
     GO = "Go kubelet on containerd"
 
+    @property
+    def collects_later(self) -> bool:
+        """Whether what has ended of a removed pod stays until a garbage collection, once a minute."""
+        return self is Subject.GO
+
 
 class Restarts(StrEnum):
     """The containers that a fault itself ends, whose restart does not count."""

@@ -337,7 +337,7 @@ class Node:
         while time.monotonic() - begin < seconds * PATIENCE:
             now = self.look()
             if now is not None:
-                seen, reasons = now, unsettled(self.wanted, now, restarts)
+                seen, reasons = now, unsettled(self.wanted, now, restarts, collects_later=self.subject.collects_later)
                 doubled.update(doubles(now))
             if not reasons:
                 break

@@ -47,6 +47,7 @@ as an init system does, and the clock runs until the node does what is wanted of
 
 - **lost**: a pod that is wanted does not run, or one that is not wanted stays, a minute after the fault; or another pod
   did not start while a fault lasted that concerns a single one.
+  What has ended of a removed pod may stay with the Go kubelet, which collects it once a minute.
 - **duplicated**: a container or sandbox ran twice at a time, or a program began more often than the agent knows of.
   Every container notes each of its starts on the host.
 - **restarted**: a container was started again though the fault had not ended it.

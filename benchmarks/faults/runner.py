@@ -19,6 +19,8 @@ _SET_UP_SECONDS = 60.0
 _CLEAR_SECONDS = 60.0
 _LEAK_SECONDS = 45.0
 """Housekeeping looks for orphans every ten seconds."""
+_COLLECTION_SECONDS = 150.0
+"""Two garbage collections of the Go kubelet: the first one removes containers, the second one their sandboxes."""
 _BYSTANDER_SECONDS = 15.0
 _CONFIRM_SECONDS = 0.3
 """Seconds after which the state must still be the desired one."""
@@ -155,7 +157,8 @@ class Bench:
             return
         left = self._node.clear(_CLEAR_SECONDS)
         result.tries[-1].lost += [f"removal: {reason}" for reason in left.reasons]
-        leaks = self._node.leaks(_LEAK_SECONDS * PATIENCE)
+        seconds = _COLLECTION_SECONDS if self._subject.collects_later else _LEAK_SECONDS
+        leaks = self._node.leaks(seconds * PATIENCE)
         for name, count in leaks.items():
             result.leaked[name.partition(": ")[0]] += count
             result.leaks += [name] if len(result.leaks) < _SHOWN else []

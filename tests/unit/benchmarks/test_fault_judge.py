@@ -49,6 +49,19 @@ def test_unsettled_sandbox_of_removed_pod_is_found() -> None:
     assert unsettled({}, Seen(stopped=Counter(gone=1)), Restarts.NONE) == ["gone: not wanted any more"]
 
 
+@pytest.mark.parametrize(
+    ("seen", "settled"),
+    [
+        (Seen(stopped=Counter(gone=1), rows=(_row("gone", running=False),)), True),
+        (Seen(Counter(gone=1)), False),
+        (Seen(rows=(_row("gone"),)), False),
+        (Seen(statuses={"gone": Status("Running", True)}), False),
+    ],
+)
+def test_unsettled_node_that_collects_later_may_keep_what_has_ended(seen: Seen, settled: bool) -> None:
+    assert (unsettled({}, seen, Restarts.NONE, collects_later=True) == []) is settled
+
+
 @pytest.mark.parametrize(("restarts", "settled"), [(Restarts.ALL, True), (Restarts.NONE, False)])
 def test_unsettled_pod_that_must_not_restart_may_end_only_by_the_fault(restarts: Restarts, settled: bool) -> None:
     seen = _seen(_row("a", running=False), phases={"a": "Failed"})
