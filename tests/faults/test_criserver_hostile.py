@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 import time
@@ -46,6 +47,11 @@ class Yard:
     runner: asyncio.Runner
     pods: list[SandboxID] = field(default_factory=list)
 
+    @property
+    def logs(self) -> Path:
+        """The directory of the pods' logs."""
+        return self.server.home / "logs"
+
     def do(self, act: Callable[[CriClient], Awaitable[object]]) -> None:
         async def work() -> None:
             async with CriClient.connect(self.server.endpoint) as client:
@@ -74,6 +80,7 @@ class Yard:
         config = pb.PodSandboxConfig(
             metadata=pb.PodSandboxMetadata(name=name, namespace="n", uid=name),
             linux=pb.LinuxPodSandboxConfig(cgroup_parent=f"/{self.cgroup}/{name}"),
+            log_directory=str(self.logs),
         )
         config.linux.security_context.namespace_options.network = pb.NODE
         made = await client.run_pod_sandbox(config)
@@ -81,7 +88,14 @@ class Yard:
         return made, config
 
     async def container(
-        self, client: CriClient, name: str, script: str, *, env: dict[str, str] | None = None, host_root: bool = False
+        self,
+        client: CriClient,
+        name: str,
+        script: str,
+        *,
+        env: dict[str, str] | None = None,
+        host_root: bool = False,
+        log: str = "",
     ) -> ContainerID:
         """``host_root``: the container is root in the node's PID namespace, which a pod may request."""
         sandbox, pod = await self.pod(client, name)
@@ -90,6 +104,7 @@ class Yard:
             image=pb.ImageSpec(image=BUSYBOX),
             command=["sh", "-c", script],
             envs=[pb.KeyValue(key=key, value=value.encode()) for key, value in (env or {}).items()],
+            log_path=log,
         )
         context = config.linux.security_context
         context.namespace_options.pid = pb.NODE if host_root else pb.CONTAINER
@@ -320,3 +335,33 @@ def test_server_starts_with_other_file_types_in_place_of_its_files(yard: Yard) -
         await yard.clear(client)
 
     yard.do(use)
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "fifo"])
+def test_log_is_written_to_a_file_of_its_own_whatever_is_in_its_place(yard: Yard, tmp_path: Path, kind: str) -> None:
+    """Another pod with a volume on the directory of logs has put it there, before the start or a rotation."""
+    target, log = tmp_path / "target", yard.logs / "trap.log"
+    target.write_text("a file of the node\n")
+
+    def put_trap() -> None:
+        log.unlink(missing_ok=True)
+        if kind == "fifo":
+            os.mkfifo(log)
+        else:
+            (log.symlink_to if kind == "link" else log.hardlink_to)(target)
+
+    async def logged() -> bool:
+        return stat.S_ISREG(log.lstat().st_mode) and "stdout F tick" in log.read_text()
+
+    async def work(client: CriClient) -> None:
+        put_trap()
+        container = await yard.container(client, "trap", "while :; do echo tick; sleep 0.1; done", log=log.name)
+        await until_answer(logged)
+        put_trap()
+        await client.reopen_container_log(container)
+        await until_answer(logged)
+        await yard.clear(client)
+
+    yard.logs.mkdir(exist_ok=True)
+    yard.do(work)
+    assert target.read_text() == "a file of the node\n"

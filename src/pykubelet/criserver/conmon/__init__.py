@@ -6,7 +6,7 @@ it (``files.py``). Used by ``container`` and ``sandbox``. Imports of the server:
 ``launch.py``.
 """
 
-from pykubelet.criserver.conmon.files import ConmonControl, Exit, read_exit, reopen_log
+from pykubelet.criserver.conmon.files import ConmonControl, Exit, clear_log_place, read_exit, reopen_log
 from pykubelet.criserver.conmon.launch import Conmon, Launch, Launched
 
-__all__ = ["Conmon", "ConmonControl", "Exit", "Launch", "Launched", "read_exit", "reopen_log"]
+__all__ = ["Conmon", "ConmonControl", "Exit", "Launch", "Launched", "clear_log_place", "read_exit", "reopen_log"]

@@ -6,7 +6,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.conmon import reopen_log
+from pykubelet.criserver.conmon import clear_log_place, reopen_log
 from pykubelet.criserver.container.container_interfaces import Directories
 from pykubelet.criserver.container.state.table import ContainerTable
 
@@ -28,6 +28,8 @@ class LogReopener:
         """
         container = self._table.running(identity)
         owner, path = f"container/{container.id}", Path(container.record.log_path)
+        if path.name:
+            await blocking.call(owner, clear_log_place, path)
         await blocking.call(owner, reopen_log, self._directories.bundle(container.id))
         deadline = self._clock.monotonic() + _REOPEN
         while path.name and not await blocking.call(owner, path.exists):

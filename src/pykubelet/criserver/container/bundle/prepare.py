@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.base.files.atomic import write_atomic
 from pykubelet.base.files.safe_path import close_quietly, open_in_root, proc_path
+from pykubelet.criserver.conmon import clear_log_place
 from pykubelet.criserver.spec import HandlerOptions, HostDevice
 from pykubelet.criserver.spec.spec_types import Json
 from pykubelet.criserver.spec.userns import check_mount
@@ -93,6 +94,7 @@ def prepare_node_paths(
     check_propagation(config.mounts)
     if log_path:
         _make_directory(Path(log_path).parent, "the directory of its log")
+        clear_log_place(Path(log_path))
     return find_devices(config, options)
 
 
