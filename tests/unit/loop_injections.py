@@ -112,6 +112,8 @@ INJECTIONS: dict[str, str] = {
     "probes": "kubelet/observe/probes/test_probe_manager.py::test_a_defect_in_one_probe_stops_no_other",
     "workers.pods": "kubelet/control/workers/test_worker_set.py"
     "::test_unexpected_exception_in_a_step_is_retried_and_affects_no_other_pod",
+    "workers.ends": "kubelet/control/workers/test_worker_set.py"
+    "::test_exception_after_the_end_of_a_worker_affects_no_other_pod",
     "server.parts": "criserver/test_server_parts.py::test_part_that_raises_is_run_again_and_keeps_no_other",
     "server.metrics": "criserver/test_server_parts.py::test_part_that_raises_is_run_again_and_keeps_no_other",
     "containers.exits": ("criserver/container/test_calls.py::test_watch_of_a_container_that_raises_is_begun_again"),

@@ -29,9 +29,10 @@ from pykubelet.kubelet.actuate.volumes.csi.driver_registry import DriverRegistry
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.control.sync.events import PeriodicRetry, PodsAffected
 from pykubelet.kubelet.control.workers.timers import WakeTimers
+from pykubelet.kubelet.desired.objects import tokens
 from pykubelet.kubelet.desired.objects.api_objects import ApiObjects
 from pykubelet.kubelet.desired.objects.pod_certificates import PodCertificates
-from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
+from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens, _TokenKey
 from pykubelet.kubelet.desired.pods.mirror_pods import MirrorPods
 from pykubelet.kubelet.desired.sources.file_source import FileSource
 from pykubelet.kubelet.desired.sources.source_types import FileSourceConfig
@@ -45,8 +46,8 @@ from pykubelet.kubelet.report.events.event_sink import EventSink
 from pykubelet.kubelet.report.node.csi_node import CsiNodeReporter
 from pykubelet.kubelet.report.node.lease import LeaseRenewer
 from pykubelet.kubelet.report.node.node_reporter import NodeReporter
-from pykubelet.kubelet.report.status.status_patcher import StatusPatcher
-from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.report.status.status_patcher import StatusPatcher, _Delivery
+from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.resources.cgroup_names import NameStyle
 from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent
 from pykubelet.kubelet.types.updates import PodOp, PodUpdate, Source
@@ -54,6 +55,7 @@ from pykubelet.models.core_v1 import PodStatus
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.telemetry import telemetry
+from pykubelet.testing.wait import settle
 from tests.unit.kubelet.control.fakes import make_pod
 from tests.unit.kubelet.control.sync.fakes import LoopFakes
 from tests.unit.kubelet.observe.pleg.fakes import container, pod
@@ -407,16 +409,20 @@ async def test_image_that_raises_keeps_no_other_from_being_removed() -> None:
     assert removed == ["b"]
 
 
-async def _status(monkeypatch: pytest.MonkeyPatch, clock: VirtualClock) -> list[str]:
-    told: list[str] = []
-    entry = ns(status=PodStatus(), finished=False, pod=make_pod("a"))
-    patcher = StatusPatcher(
+def _patcher(clock: VirtualClock) -> StatusPatcher:
+    entry = ns(status=PodStatus(), published=PodStatus(), finished=False, pod=make_pod("a"))
+    return StatusPatcher(
         ns(
             telemetry=telemetry(clock, None),
             statuses=ns(entry=lambda _: entry, subscribe=lambda _: None),
             pods=ns(counterpart=lambda uid: make_pod(uid)),
         )
     )
+
+
+async def _status(monkeypatch: pytest.MonkeyPatch, clock: VirtualClock) -> list[str]:
+    told: list[str] = []
+    patcher = _patcher(clock)
 
     async def step(self: StatusPatcher, entry: Some, pod: Some, delivery: Some) -> bool:
         told.append(pod.metadata.uid)
@@ -439,6 +445,22 @@ async def test_status_that_raises_is_retried_and_keeps_no_other(monkeypatch: pyt
     told = await _status(monkeypatch, VirtualClock())
     assert told.count(B) == 1
     assert told.count(A) == 3
+
+
+async def test_status_that_raises_at_the_end_keeps_no_other_from_being_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[PodUID] = []
+
+    async def send(self: StatusPatcher, entry: Some, pod: Some, delivery: Some, update: Some) -> None:
+        await asyncio.sleep(0 if pod.metadata.uid == A else 0.01)
+        if pod.metadata.uid == A:
+            raise ValueError("no error that anyone foresaw")
+        sent.append(pod.metadata.uid)
+
+    monkeypatch.setattr(StatusPatcher, "_send", send)
+    patcher = _patcher(VirtualClock())
+    patcher._deliveries = {uid: _Delivery(wakeup=ns()) for uid in (A, B)}
+    await patcher._flush()
+    assert sent == [B]
 
 
 async def test_event_that_raises_keeps_no_other_from_the_api_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -499,6 +521,24 @@ async def test_token_that_raises_keeps_no_other_from_being_renewed(monkeypatch: 
     async with running(part.run()):
         await clock.advance(200)
         assert renewed == {"b"}
+
+
+async def test_early_token_that_raises_does_not_end_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = ServiceAccountTokens(client=ns(), clock=VirtualClock(), renewed=lambda _: None)
+
+    async def ask(self: ServiceAccountTokens, wanted: Some) -> None:
+        raise ValueError("no error that anyone foresaw")
+
+    monkeypatch.setattr(ServiceAccountTokens, "_ask", ask)
+    monkeypatch.setattr(tokens, "_wanted_by", lambda pod: [_TokenKey(ref_of(make_pod("a")), "robot", "", 600)])
+    before = item_failures()["tokens"]
+    async with running(part.run()) as task:
+        await settle()
+        part.expect(ns())
+        await settle()
+        assert not task.done()
+        assert not part._early
+    assert item_failures()["tokens"] == before + 1
 
 
 async def test_certificate_of_a_pod_that_raises_keeps_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

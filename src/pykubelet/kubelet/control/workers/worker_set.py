@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from functools import partial
 
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.concurrency.supervise import RestartPolicy, supervise
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.control.workers.plan import lifecycle
@@ -50,6 +51,7 @@ class PodWorkers:
         self._waiting: dict[PodFullName, deque[PodUID]] = defaultdict(deque)
         self._active: dict[PodFullName, PodUID] = {}
         self._timers = WakeTimers(deps.telemetry.clock, self.poke)
+        self._guard = Guard("workers.ends", deps.telemetry.clock.monotonic)
         self._group: asyncio.TaskGroup | None = None
         self._unstarted: list[PodWorker] = []
 
@@ -177,6 +179,14 @@ class PodWorkers:
         ref = worker.state.ref
         name = f"pod worker {ref}"
         await supervise("workers.pods", name, worker.run, clock=self._telemetry.clock, policy=_RESTART)
+        with self._guard.item(str(ref)):
+            self._drop(worker)
+        with self._guard.item(ref.full_name):
+            self._start_next(ref.full_name)
+
+    def _drop(self, worker: PodWorker) -> None:
+        """Forget a pod that is gone, unless it is wanted again meanwhile."""
+        ref = worker.state.ref
         self._timers.cancel(ref.uid)
         self._table.drop(ref.uid)
         if self._active.get(ref.full_name) == ref.uid:
@@ -189,4 +199,3 @@ class PodWorkers:
         elif again is not None:
             self._telemetry.metrics.pod_restarted(static=is_static(again))
             self.update(again)
-        self._start_next(ref.full_name)

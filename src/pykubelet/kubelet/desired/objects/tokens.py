@@ -75,19 +75,19 @@ class ServiceAccountTokens:
         self._early: dict[_TokenKey, asyncio.Task[None]] = {}
         self._pull_tokens: OrderedDict[_TokenKey, _Token] = OrderedDict()
         self._pull_requests: SingleFlight[_TokenKey, _Token] = SingleFlight()
+        self._guard = Guard("tokens", clock.monotonic)
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
         """Renew tokens until cancelled; one that cannot be renewed stays in use until it expires."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            guard = Guard("tokens", self._clock.monotonic)
             while True:
                 await self._clock.sleep(_CHECK_SECONDS)
                 now = self._clock.monotonic()
                 late = [key for key, token in self._tokens.items() if token.renew_at <= now]
-                for wanted in guard.due(late):
-                    with guard.item(str(wanted)):
+                for wanted in self._guard.due(late):
+                    with self._guard.item(str(wanted)):
                         await self._renew(wanted)
 
     def expect(self, pod: Pod) -> None:
@@ -158,6 +158,13 @@ class ServiceAccountTokens:
 
     async def _fetch_early(self, wanted: _TokenKey) -> None:
         try:
+            with self._guard.item(str(wanted)):
+                await self._try_early(wanted)
+        finally:
+            self._early.pop(wanted, None)
+
+    async def _try_early(self, wanted: _TokenKey) -> None:
+        try:
             await self._ask(wanted)
         except PykubeletError as error:
             # The set-up of the pod's volumes requests the token again, and reports the error.
@@ -165,8 +172,6 @@ class ServiceAccountTokens:
                 "service account token: request ahead of time failed",
                 extra={"pod": str(wanted.ref), "error": str(error)},
             )
-        finally:
-            self._early.pop(wanted, None)
 
     async def _request_for_pull(self, wanted: _TokenKey) -> _Token:
         token, now = await self._request(wanted), self._clock.monotonic()

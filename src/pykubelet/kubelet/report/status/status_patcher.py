@@ -195,10 +195,13 @@ class StatusPatcher:
                         group.create_task(self._last(entry, pod, delivery), name=f"last status of {uid}")
 
     async def _last(self, entry: StatusEntry, pod: Pod, delivery: _Delivery) -> None:
-        try:
-            await self._send(entry, pod, delivery, update(delivery.state, entry.published, pod))
-        except PykubeletError as error:
-            _log.info("pod status not delivered before shutdown", extra={"pod": str(ref_of(pod)), "error": str(error)})
+        with self._guard.item(ref_of(pod).uid):
+            try:
+                await self._send(entry, pod, delivery, update(delivery.state, entry.published, pod))
+            except PykubeletError as error:
+                _log.info(
+                    "pod status not delivered before shutdown", extra={"pod": str(ref_of(pod)), "error": str(error)}
+                )
 
     async def _step(self, entry: StatusEntry, pod: Pod, delivery: _Delivery) -> bool:
         """Send what is due; return False if nothing more is."""

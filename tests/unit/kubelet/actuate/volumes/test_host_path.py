@@ -5,6 +5,7 @@ import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,3 +103,22 @@ def test_missing_files_are_made_but_not_their_directory(tmp_path: Path) -> None:
 def test_unknown_types_are_refused(kind: str) -> None:
     with pytest.raises(Invalid, match=f"^{kind} is an invalid volume type$"):
         check("/dev/null", kind)
+
+
+def test_mode_of_a_new_directory_is_set_on_no_link_that_took_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod that may write in the parent directory replaces the directory between its creation and its mode."""
+    secret, place = tmp_path / "secret", tmp_path / "place"
+    secret.mkdir(0o700)
+    made = Path.mkdir
+
+    def mkdir(self: Path, *arguments: Any, **options: Any) -> None:
+        made(self, *arguments, **options)
+        self.rmdir()
+        self.symlink_to(secret)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
+        check(str(place), "DirectoryOrCreate")
+    assert secret.stat().st_mode & 0o777 == 0o700

@@ -10,8 +10,9 @@ from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.base.errors import Permanent, Transient
 from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.control.workers.pod_worker import PodWorker
+from pykubelet.kubelet.control.workers.timers import WakeTimers
 from pykubelet.kubelet.control.workers.worker_types import Phase, WorkerState
-from pykubelet.kubelet.types.ids import PodRef, SandboxID, ref_of
+from pykubelet.kubelet.types.ids import PodRef, PodUID, SandboxID, ref_of
 from pykubelet.kubelet.types.outcome import Failure, Outcome, SyncAction
 from pykubelet.kubelet.types.runtime import RuntimeConditions, SandboxStatus
 from tests.unit.kubelet.control.fakes import U1, U2, Node, make_pod, running
@@ -266,6 +267,30 @@ async def test_unexpected_exception_in_a_step_is_retried_and_affects_no_other_po
         assert item_failures()["workers.pods"] - before == 1
         await node.clock.advance(2)
         assert set(node.running) == {U1, U2}
+
+
+async def test_exception_after_the_end_of_a_worker_affects_no_other_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    cancel = WakeTimers.cancel
+
+    def cancelled(self: WakeTimers, uid: PodUID) -> None:
+        if uid == U1:
+            raise RuntimeError("defect")
+        cancel(self, uid)
+
+    monkeypatch.setattr(WakeTimers, "cancel", cancelled)
+    node = Node()
+    async with running(node) as workers:
+        workers.update(make_pod("u1", "a"))
+        workers.update(make_pod("u2", "b"))
+        await node.clock.settle()
+        before = item_failures()["workers.ends"]
+        workers.remove(U1)
+        await node.clock.advance(60)
+        assert item_failures()["workers.ends"] == before + 1
+        assert node.running == {U2: "b"}
+        workers.remove(U2)
+        await node.clock.advance(60)
+        assert node.running == {}
 
 
 async def test_orphan_of_the_runtime_is_stopped_and_removed() -> None:

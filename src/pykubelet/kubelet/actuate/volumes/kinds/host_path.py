@@ -78,7 +78,12 @@ def _make_directory(path: Path) -> None:
         _make_directory(path.parent)
     with suppress(FileExistsError):
         path.mkdir()
-        path.chmod(_DIRECTORY_MODE)
+        # Not by its path: a pod that may write in the parent could put a link in its place meanwhile.
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.fchmod(fd, _DIRECTORY_MODE)
+        finally:
+            os.close(fd)
 
 
 def _make_file(path: str) -> None:
