@@ -2,4 +2,4 @@
 
 __version__ = "0.1.0"
 KUBERNETES_VERSION = "v1.36.0"
-"""What it is the kubelet of; told to the API server and by ``run --version``."""
+"""The Kubernetes version of the kubelet, as reported to the API server and by ``run --version``."""

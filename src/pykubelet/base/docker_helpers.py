@@ -39,7 +39,7 @@ class Helper(Struct, frozen=True):
     """A helper to ask about a registry."""
 
     name: str
-    """What follows ``docker-credential-`` in the name of its program."""
+    """The name of its program without the prefix ``docker-credential-``."""
     server: str
     """The registry as docker names it."""
 
@@ -50,7 +50,7 @@ class Helper(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class HelperLogin:
-    """What a helper has stored: user and password, or an identity token."""
+    """Credentials that a helper has stored: user and password, or an identity token."""
 
     username: str
     password: str = field(repr=False)

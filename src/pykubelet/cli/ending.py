@@ -1,4 +1,4 @@
-"""How every command ends: errors are printed, and become the exit status."""
+"""The end of every command: errors are printed, and become the exit status."""
 
 import os
 import sys

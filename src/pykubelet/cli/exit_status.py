@@ -5,7 +5,7 @@ from typing import Final
 
 
 class ExitStatus(IntEnum):
-    """How a command ended. Commands that run a program (`exec`, `attach`, `run-once`) exit with its own status."""
+    """Exit status of a command. Commands that run a program (`exec`, `attach`, `run-once`) exit with its own status."""
 
     DONE = 0
     FAILED = 1
@@ -29,4 +29,4 @@ MEANINGS: Final = {
     ExitStatus.INTERRUPTED: "interrupted with Ctrl-C",
     ExitStatus.PIPE_CLOSED: "the reader of the output has ended",
 }
-"""What each status says, in the words of the documentation."""
+"""Meaning of each status, in the words of the documentation."""

@@ -1,4 +1,4 @@
-"""What ``pykubelet doctor --fix`` runs on the machine, after asking."""
+"""Commands that ``pykubelet doctor --fix`` runs on the machine, after asking."""
 
 import asyncio
 import os

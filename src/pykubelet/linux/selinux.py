@@ -33,7 +33,7 @@ _OF_SYSTEM: Final = frozenset(
         *("/etc/passwd", "/etc/shadow", "/etc/pki", "/etc/ssl", "/usr/bin", "/usr/lib", "/usr/lib64", "/usr/sbin"),
     )
 )
-"""What other programs of the node could not use any more."""
+"""Paths that are not relabelled: other programs of the node could not use them any more."""
 
 
 class ContainerLabels(Struct, frozen=True):

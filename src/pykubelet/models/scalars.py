@@ -1,4 +1,4 @@
-"""What the generated models share: their base class, and the API's scalars that JSON does not have."""
+"""Base class of the generated models, and the API's scalars that JSON does not have."""
 
 from datetime import UTC, datetime
 from typing import Annotated, TypeAlias

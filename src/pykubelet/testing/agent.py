@@ -333,7 +333,7 @@ def container_status(pod: Pod, name: str = "") -> ContainerStatus:
 
 
 def waiting_reason(pod: Pod, name: str = "") -> str:
-    """Why a container waits; empty if it does not."""
+    """The reason why a container waits; empty if it does not."""
     state = container_status(pod, name).state
     return state.waiting.reason if state and state.waiting else ""
 

@@ -44,7 +44,7 @@ class VirtualClock:
 
     @property
     def sleepers(self) -> int:
-        """How many tasks are asleep on this clock, and how many calls are due later."""
+        """Number of tasks that are asleep on this clock, and of calls that are due later."""
         return sum(not sleeper.waiter.done() for sleeper in self._sleepers)
 
     async def sleep(self, seconds: Seconds) -> None:

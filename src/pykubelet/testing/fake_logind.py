@@ -44,7 +44,7 @@ _CONFIG: Final = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Co
 
 
 def missing() -> str:
-    """Why no bus can be started on this machine; empty: one can."""
+    """The reason why no bus can be started on this machine; empty: one can."""
     return "" if shutil.which("dbus-daemon") else "needs a message bus: apt-get install dbus-daemon"
 
 

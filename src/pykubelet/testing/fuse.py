@@ -60,7 +60,7 @@ _UNANSWERED = (_Op.FORGET, _Op.INTERRUPT, _Op.BATCH_FORGET)
 
 
 class Behaviour(StrEnum):
-    """How the file system handles requests."""
+    """The file system's handling of requests."""
 
     WORK = "work"
     HANG = "hang"

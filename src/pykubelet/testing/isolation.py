@@ -117,7 +117,7 @@ def _sessions() -> Iterator[Isolation]:
 
 
 def _started(pid: int) -> int | None:
-    """When a process started, in kernel ticks; None if it does not exist."""
+    """Start time of a process, in kernel ticks; None if it does not exist."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_bytes().rsplit(b")", 1)[1].split()[19])
     except OSError:

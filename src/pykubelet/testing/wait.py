@@ -23,7 +23,7 @@ _LONGEST: Final[Seconds] = 30.0
 _HANGING: Final[Seconds] = 10.0
 _HELD: Final[Seconds] = 0.05
 _patience: Final[list[Seconds]] = [_HANGING * PATIENCE]
-"""How long to wait for a blocking call; the last one is in force."""
+"""Limits of the wait for a blocking call; the last one is in force."""
 
 
 def awaits_blocking_calls() -> bool:

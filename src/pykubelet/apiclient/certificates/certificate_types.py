@@ -34,7 +34,7 @@ class Validity(Struct, frozen=True):
 
 
 class Contents(Struct, frozen=True):
-    """What a certificate says."""
+    """Validity, subject and alternative names of a certificate."""
 
     validity: Validity
     common_name: str = ""

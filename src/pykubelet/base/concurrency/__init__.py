@@ -1,4 +1,4 @@
-"""How work runs concurrently and how one part cannot hold up another: threads, guards, supervision, wake-ups.
+"""Concurrency in which no part of the process holds up another: threads, guards, supervision, wake-ups.
 
 Start reading in ``blocking.py`` (calls that may hang), ``guard.py`` (loops over items), ``supervise.py`` (tasks) and
 ``shield.py`` (clean-up under cancellation). ``answer.py`` is what a task waits for. ``broadcast.py`` and

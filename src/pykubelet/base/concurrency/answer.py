@@ -1,4 +1,4 @@
-"""What one task waits for and a callback of the event loop brings: a future without a detour.
+"""A future for one task, resolved by a callback of the event loop; the task runs again in the same iteration.
 
 A task that awaits an ``asyncio.Future`` runs again in the iteration of the event loop after the one in which the future
 got its result. Here it runs in the same one. The runtime server waits in this way some fifty times for a pod: for

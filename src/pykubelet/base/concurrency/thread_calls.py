@@ -31,7 +31,7 @@ SHORT: Final[Seconds] = 0.05
 _RESOLUTION: Final[Seconds] = 0.001
 """By how much a timer may fire early."""
 _GRACE: Final[Seconds] = 5.0
-"""How long a function that was given up, and told to stop, may take to end."""
+"""Time for a function that was given up, and told to stop, to end."""
 
 
 class Hung(Struct, frozen=True):
@@ -49,7 +49,7 @@ listeners: Final[list[Callable[[Hung], None]]] = []
 
 
 class Stop:
-    """What a stoppable function asks in its thread whether to stop; the event loop sees how often it has asked."""
+    """The stop flag of a stoppable function, which polls it in its thread; the event loop sees the number of polls."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -80,9 +80,9 @@ class Job(Generic[_T]):
         self.at_once = at_once
         self.function = function
         self.began: Seconds = 0.0
-        """When its function began, by the event loop's clock; before, 0."""
+        """Time at which its function began, by the event loop's clock; before, 0."""
         self.patience: Final = deadline if stall is None else stall
-        """How long to wait for earlier calls of the owner, and then for the function, or for its next step."""
+        """Longest wait for earlier calls of the owner, and then for the function, or for its next step."""
         self._stalls = stall is not None
         self._stop = stop
         self._steps = 0

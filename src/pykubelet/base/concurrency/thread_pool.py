@@ -22,7 +22,7 @@ _RESERVED: Final = 128
 _BLAME: Final = "file systems or devices are not responding"
 Report = Callable[[], None]
 Work = Callable[[], Report]
-"""What a thread runs. It returns what to run when the thread may be given other work: the report of its result."""
+"""A function for a thread. It returns the report of its result, to run when the thread may be given other work."""
 _IDLE: Final[Seconds] = 10.0
 """Time after which an unused thread ends."""
 
@@ -121,7 +121,7 @@ class _Thread(threading.Thread):
 
 
 class Threaded(Protocol):
-    """What runs in a thread. ``of_component``: only a thread for components may run it."""
+    """A call that runs in a thread. ``of_component``: only a thread for components may run it."""
 
     of_component: bool
     began: Seconds
@@ -144,11 +144,11 @@ class ThreadSlots(Generic[_T]):
         self._lock = threading.Lock()
         self.free = count
         self._running: dict[_T, None] = {}
-        """What has a slot, in the order of its begin."""
+        """The work that has a slot, in the order of its begin."""
         self._waiting: deque[_T] = deque()
 
     def running(self) -> list[_T]:
-        """What has a slot, in the order of its begin."""
+        """Return the work that has a slot, in the order of its begin."""
         with self._lock:
             return list(self._running)
 

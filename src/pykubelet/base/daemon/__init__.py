@@ -1,4 +1,4 @@
-"""What a process needs to be a daemon: its log, its event loop, notices to systemd, and a bounded shutdown.
+"""The frame of a daemon process: its log, its event loop, notices to systemd, and a bounded shutdown.
 
 Used by the commands ``run`` and ``criserver`` around the work of either daemon. Start reading in ``foreground.py``,
 then ``shutdown.py``. Imports beside it: ``concurrency``, ``files``.

@@ -16,7 +16,7 @@ from pykubelet.base.files.safe_path import proc_path
 from pykubelet.base.units import Seconds
 
 PATIENCE: Final[Seconds] = 0.1
-"""How long all writes together wait for a slow reader within ``_PERIOD``."""
+"""Longest total wait of all writes for a slow reader within ``_PERIOD``."""
 _PERIOD: Final[Seconds] = 10.0
 _REOPEN: Final = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 

@@ -1,4 +1,4 @@
-"""Which directory entries decide where a path leads: the symbolic links on the way to it."""
+"""The directory entries that decide where a path leads: the symbolic links on the way to it."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""What the OpenTelemetry SDK logs: few lines, and no stack traces. Set up before the SDK is imported."""
+"""The log of the OpenTelemetry SDK: few lines, and no stack traces. Set up before the SDK is imported."""
 
 import logging
 from typing import Final

@@ -25,7 +25,7 @@ from pykubelet.base.units import Seconds
 _log = logging.getLogger(__name__)
 MAX_GROUPS: Final = 2048
 _LAST_SPANS: Final[Seconds] = 2.0
-"""How long the end of a daemon waits for the collector to take the last spans."""
+"""Longest wait, at the end of a daemon, for the collector to take the last spans."""
 _NOTHING: Final = nullcontext()
 _NO_ATTRIBUTES: Final[Attributes] = {}
 

@@ -18,7 +18,7 @@ Rows = Sequence[Sequence[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectKind:
-    """How objects of one kind are named, requested and printed."""
+    """One kind of objects: names, API path, selectors and table columns."""
 
     plural: str
     singular: str

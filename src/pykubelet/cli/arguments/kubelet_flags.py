@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class FlagKind(Enum):
-    """How a flag's text becomes a value of the configuration."""
+    """The syntax of a flag's text, by which it becomes a value of the configuration."""
 
     TEXT = auto()
     NUMBER = auto()

@@ -1,4 +1,4 @@
-"""What commands change: objects in the manifest directory, files on this machine; and waiting for the result.
+"""Changes by commands: objects in the manifest directory, files on this machine; and waiting for the result.
 
 Start reading in ``apply_files.py``. Imports beside it: ``arguments``, ``client``, ``output``, ``plan``.
 """

@@ -20,7 +20,7 @@ _SKIPPED = (
     "runtime classes",
     "objects and ports of the node",
 )
-"""What cannot be checked without an agent."""
+"""Checks that need an agent."""
 
 
 def check_manifests(

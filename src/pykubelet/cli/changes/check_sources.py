@@ -1,4 +1,4 @@
-"""What ``pykubelet check`` reads: the files of its arguments, the agent's node, and the capacity of the machine."""
+"""Input of ``pykubelet check``: the files of its arguments, the agent's node, and the capacity of the machine."""
 
 import os
 import sys

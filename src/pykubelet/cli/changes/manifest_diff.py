@@ -1,4 +1,4 @@
-"""What applying manifests would change, as a unified diff."""
+"""The changes that applying manifests would make, as a unified diff."""
 
 import difflib
 from collections.abc import Sequence

@@ -25,7 +25,7 @@ class Awaited:
     """Picks the pod among all pods of the agent."""
     goal: Goal
     done: str = ""
-    """What is printed after the label when the goal is reached; empty: nothing."""
+    """Text that is printed after the label when the goal is reached; empty: nothing."""
     namespace: str = ""
     """The pod's namespace, which is shown if pods of several namespaces have the label; empty: unknown."""
 

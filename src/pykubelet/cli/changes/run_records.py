@@ -1,4 +1,4 @@
-"""What a ``run-once`` has put into the manifest directory, so that it is removed if the command is killed.
+"""Records of the objects of a ``run-once`` in the manifest directory: they are removed if the command is killed.
 
 The record is written before the first object, and its writer keeps it locked: the kernel releases the lock when the
 process ends in any way. A record that can be locked therefore belongs to a command that cannot clean up any more.

@@ -1,4 +1,4 @@
-"""What commands talk to: the agent's local socket, streams through it, and a runtime's image services.
+"""Connections of commands: the agent's local socket, streams through it, and a runtime's image services.
 
 Start reading in ``local_api.py``. Imports no package beside it.
 """

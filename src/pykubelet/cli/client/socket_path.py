@@ -1,4 +1,4 @@
-"""Where the agent's socket is, unless another ``--run-dir`` was given."""
+"""The path of the agent's socket, unless another ``--run-dir`` was given."""
 
 from typing import Final
 

@@ -38,11 +38,11 @@ _NOT_STARTED = (
         ),
     ),
 )
-"""What OCI runtimes say of a command that does not exist, and of one that the kernel does not execute."""
+"""Messages of OCI runtimes for a command that does not exist, and for one that the kernel does not execute."""
 
 
 class Sink(Protocol):
-    """What takes the output of a command."""
+    """Receiver of the output of a command."""
 
     def write(self, data: bytes, /) -> object:
         """Write all data."""
@@ -62,9 +62,9 @@ class Session:
     tty: bool
     """Standard input is a terminal: it is set to raw mode, and its size is sent."""
     source: IO[bytes] | None = None
-    """What is sent instead of this process's standard input."""
+    """Input that is sent instead of this process's standard input."""
     sink: Sink | None = None
-    """Where the command's standard output goes instead of this process's."""
+    """Destination of the command's standard output instead of this process's."""
 
 
 def run_session(session: Session) -> int:

@@ -1,4 +1,4 @@
-"""What keeps a pod waiting, by the agent's own account: for pods whose status has no reason."""
+"""The reasons why a pod waits, by the agent's explanation of it: for pods whose status has no reason."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the live view shows, as its callers choose it; quick to import."""
+"""Options of the live view, as its callers choose them; quick to import."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ def _always() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LiveOptions:
-    """Which pods are shown, and how.
+    """Options of the live view: the pods to show, their order, the pace.
 
     ``interval`` is the time between two measurements; ``alive`` is asked once per interval whether the view goes on.
     """

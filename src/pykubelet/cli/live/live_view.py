@@ -63,7 +63,7 @@ class _LiveView:
         self._signal: signal.Signals | None = None
         self._connected = False
         self._failures: dict[str, str] = {}
-        """What does not respond, and the reason."""
+        """Error by the source that does not respond."""
         self._lost_at = 0.0
         self._notice = ("", 0.0)
         """A message, and the monotonic time until which it is shown."""

@@ -22,7 +22,7 @@ class Checked:
     node: str
     """Name of the node that the manifests were checked against; empty: none."""
     skipped: Sequence[str]
-    """What was not checked, since no node is known."""
+    """Checks that were left out, since no node is known."""
 
     def count(self, severity: Severity) -> int:
         """Return the number of findings of a severity."""

@@ -16,7 +16,7 @@ from pykubelet.cli.client.wait_reasons import failures_of
 
 @dataclass(frozen=True, slots=True)
 class ListSelection:
-    """Which objects of a kind; empty: any."""
+    """Selection of objects of a kind; an empty field selects any."""
 
     namespace: str = ""
     labels: str = ""

@@ -40,7 +40,7 @@ class Columns:
 
     @property
     def _last_start(self) -> int:
-        """Where the last column begins."""
+        """Offset of the last column."""
         return sum(self._widths[:-1]) + len(_GAP) * (len(self._widths) - 1)
 
     def _line(self, row: Sequence[str]) -> str:

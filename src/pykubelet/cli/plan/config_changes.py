@@ -1,4 +1,4 @@
-"""What changes of the configuration need, in words. Pure; shell completion imports it."""
+"""The effect of changes of configuration fields (live, restart, none), in words. Pure; shell completion imports it."""
 
 from collections.abc import Mapping
 from typing import Any, Final

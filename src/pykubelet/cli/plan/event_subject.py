@@ -1,4 +1,4 @@
-"""What an event is about, as the Kubernetes API writes it: a field path such as ``spec.containers{web}``."""
+"""The subject of an event, as the Kubernetes API writes it: a field path such as ``spec.containers{web}``."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a pod that runs once has come to: its output, its exit status, or why it cannot start. Pure."""
+"""Outcome of a pod that runs once: its output, its exit status, or the reason why it cannot start. Pure."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What a command waits for: whether a pod has reached it, can never reach it, or why it has not yet. Pure.
+"""Goals of commands that wait: whether a pod has reached one, can never reach it, or why it has not yet. Pure.
 
 Works on the JSON objects of the agent's answers, because the models of Kubernetes objects take longer to import than a
 command may take.
@@ -14,7 +14,7 @@ from pykubelet.base.errors import Invalid
 
 
 class Progress(Enum):
-    """How far a pod is on the way to a goal."""
+    """Progress of a pod on the way to a goal."""
 
     PENDING = auto()
     REACHED = auto()

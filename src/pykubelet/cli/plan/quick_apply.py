@@ -21,7 +21,7 @@ _MOST_DIGITS: Final = 5
 
 
 class QuickApply(NamedTuple):
-    """What a command line asks for."""
+    """Arguments of a command line of ``pykubelet apply``."""
 
     socket: str
     """The agent's socket; empty: the default one."""

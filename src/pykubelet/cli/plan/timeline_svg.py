@@ -79,7 +79,7 @@ class _Scale:
 
     left: float
     span: Seconds
-    """What the whole width stands for."""
+    """Time that the whole width represents."""
 
     @property
     def right(self) -> float:

@@ -1,4 +1,4 @@
-"""Where an agent and its runtime server keep what they make, from the same settings as those of ``pykubelet run``."""
+"""Directories and files of an agent and its runtime server, from the same settings as those of ``pykubelet run``."""
 
 import json
 from dataclasses import dataclass

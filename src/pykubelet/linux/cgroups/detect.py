@@ -85,7 +85,7 @@ def has_controller(layout: Layout, name: str) -> bool:
 
 
 def problem(layout: Layout) -> str | None:
-    """Why cgroups cannot be created here and what to do, as a sentence for users; None if they can."""
+    """The reason why cgroups cannot be created here, and the remedy, as a sentence for users; None if they can."""
     if layout.mode is Mode.NONE:
         return (
             "no cgroup file system is mounted: mount one with "
@@ -123,7 +123,7 @@ def open_driver(layout: Layout | None = None) -> CgroupDriver:
 
 
 def systemd_problem(layout: Layout) -> str | None:
-    """Why systemd cannot create cgroups here, as a sentence for users; None if it can."""
+    """The reason why systemd cannot create cgroups here, as a sentence for users; None if it can."""
     if layout.mode is not Mode.V2:
         return "cgroupDriver systemd needs cgroup version 2, which this machine does not have: set it to cgroupfs"
     if not systemd_is_running():

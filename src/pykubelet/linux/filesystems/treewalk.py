@@ -53,7 +53,7 @@ class TreeWalk:
         self.complete = True
         """False if an entry could not be read or was moved while it was counted."""
         self.error: OSError | None = None
-        """Why an entry could not be read: the last such error."""
+        """The last error that prevented an entry from being read."""
         self._device = found.st_dev
         self._blocks = float(found.st_blocks)
         self._inodes = 1.0

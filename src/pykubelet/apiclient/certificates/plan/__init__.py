@@ -1,4 +1,4 @@
-"""When a certificate is renewed, and which names it has. Pure: no module here reads files or clocks, or awaits.
+"""The time to renew a certificate, and the names to request. Pure: no module here reads files or clocks, or awaits.
 
 Imports ``apiclient``, ``base``, ``models``; start reading in ``renewal.py``.
 """

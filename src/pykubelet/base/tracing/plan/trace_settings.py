@@ -7,14 +7,14 @@ from msgspec import Struct
 from pykubelet.base.errors import Invalid
 
 DEFAULT_ENDPOINT = "localhost:4317"
-"""Where OTLP collectors listen for gRPC."""
+"""The address where OTLP collectors listen for gRPC."""
 _MILLION = 1_000_000
 _HOST_PORT = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
 _HIGHEST_PORT = 65535
 
 
 class TraceSettings(Struct, frozen=True, kw_only=True):
-    """Where spans go, and how many traces are begun."""
+    """Destination of spans, and sampling ratio of traces."""
 
     endpoint: str
     """``HOST:PORT`` or ``unix:///PATH`` of an OTLP collector that speaks gRPC without TLS."""

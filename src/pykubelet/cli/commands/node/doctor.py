@@ -364,7 +364,7 @@ def _configuration(text: str) -> Iterator[Finding]:
 
 
 def _decoded(text: str, kind: type[_T]) -> _T | None:
-    """What pykubelet's own server says; None: it is another runtime, which means something else by the same name."""
+    """A reply of pykubelet's own server; None: it is another runtime, which means something else by the same name."""
     try:
         return decode_json(text, kind)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

@@ -40,7 +40,7 @@ def _complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[s
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Where the images are: the endpoint as given, and the agent's socket."""
+    """Location of the images: the endpoint as given, and the agent's socket."""
 
     endpoint: str
     agent: Path | None

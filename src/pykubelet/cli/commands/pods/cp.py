@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pykubelet.cli.client.streams import Sink
 
 _UNCHECKED_BYTES = 64 << 20
-"""What a container may send until the free space is looked at again."""
+"""Bytes that a container may send before the free space is checked again."""
 _REMOTE = re.compile(r"(?:pod/)?(?:(?P<namespace>[a-z0-9.-]+)/)?(?P<pod>[a-z0-9.-]+):(?P<path>.*)", re.DOTALL)
 
 

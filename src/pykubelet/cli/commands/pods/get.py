@@ -29,7 +29,7 @@ from pykubelet.cli.terminal import echo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shown:
-    """How the result is printed."""
+    """Options of the printed result."""
 
     form: OutputForm
     headed: bool

@@ -57,7 +57,7 @@ class Scene:
     """Unix time."""
     has_namespaces: bool = False
     lost: str = ""
-    """Why the agent does not respond; empty: it does."""
+    """The reason why the agent does not respond; empty: it does."""
     lost_seconds: Seconds = 0.0
     notice: str = ""
     """The result of the last action."""

@@ -1,4 +1,4 @@
-"""What the live view knows of one agent: its pods, their recent usage, their events. Pure; times are Unix times."""
+"""The live view's data of one agent: its pods, their recent usage, their events. Pure; times are Unix times."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -67,7 +67,7 @@ class PodEntry:
     ip: str
     containers: tuple[ContainerEntry, ...] = ()
     init_containers: int = 0
-    """How many of the containers, at the beginning, are init containers."""
+    """Number of init containers, which are the first of the containers."""
     samples: Sequence[Sample] = ()
     containers_now: Mapping[str, Sample] = field(default_factory=dict)
     """The last measurement of each container."""

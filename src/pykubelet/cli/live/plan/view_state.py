@@ -1,4 +1,4 @@
-"""What the user has selected in the live view, and what a key does. Pure.
+"""State of the live view: the user's selection, and its changes by keys. Pure.
 
 | mode | keys | becomes |
 |---|---|---|
@@ -21,7 +21,7 @@ from pykubelet.cli.live.plan.live_model import Key, PodEntry
 
 
 class Mode(Enum):
-    """What the screen shows."""
+    """Content of the screen."""
 
     TABLE = auto()
     CONFIRM = auto()
@@ -39,7 +39,7 @@ class Sort(Enum):
 
 
 class Action(Enum):
-    """What the loop has to do."""
+    """Action that the loop has to take."""
 
     QUIT = auto()
     OPEN_LOG = auto()
@@ -59,7 +59,7 @@ class View:
     """Position of the selected pod at the last key: the selection when that pod is gone."""
     sort: Sort = Sort.NAME
     container: int = 0
-    """Which container's log is shown, as a position in the pod."""
+    """Position in the pod of the container whose log is shown."""
     log_end: int | None = None
     """Number of the last line of the log that is shown; None: the newest."""
 

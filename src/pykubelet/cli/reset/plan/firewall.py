@@ -1,4 +1,4 @@
-"""Which rules and chains of ``iptables -S`` belong to a pod network. Pure."""
+"""The rules and chains of ``iptables -S`` that belong to a pod network. Pure."""
 
 import shlex
 from collections.abc import Collection, Sequence
