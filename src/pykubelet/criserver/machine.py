@@ -1,4 +1,4 @@
-"""What sandboxes and containers use of the machine: its facts, and the programs and drivers that do the work."""
+"""The machine as sandboxes and containers use it: its facts, and the programs and drivers that do the work."""
 
 from collections.abc import Mapping
 from pathlib import Path

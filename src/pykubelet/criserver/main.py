@@ -162,7 +162,7 @@ def _measured(parts: "ServerParts") -> PodNetwork:
 
 
 class ServerParts(Struct, frozen=True, kw_only=True):
-    """What a server is built of: what is open on this machine."""
+    """Parts that a server is built of, which are open on this machine."""
 
     settings: Settings
     scope: ServerScope

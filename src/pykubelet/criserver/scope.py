@@ -1,4 +1,4 @@
-"""What all components of one server share: its task group, clock, events and repairs."""
+"""The scope of one server, which all its components share: its task group, clock, events and repairs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine

@@ -29,9 +29,9 @@ class FoundNetworks(Struct, frozen=True):
     networks: Mapping[str, NetworkList]
     """By file, in the order of their precedence."""
     problems: tuple[str, ...]
-    """What is wrong with the directory or with files."""
+    """Errors of the directory or of files."""
     missing: str = ""
-    """Why there is no network if there are no problems either."""
+    """The reason why there is no network if there are no problems either."""
     unread: bool = False
     """Something could not be read for the moment; it has to be read again although nothing changes."""
 
@@ -47,7 +47,7 @@ class FoundNetworks(Struct, frozen=True):
 
     @property
     def why(self) -> str:
-        """Why there is no network; empty if there is one."""
+        """The reason why there is no network; empty if there is one."""
         return "" if self.networks else "; ".join(self.problems) or self.missing
 
     def described(self, most: int) -> list[dict[str, object]]:

@@ -71,7 +71,7 @@ class NetworkConfig(Struct, frozen=True):
     collect_garbage: bool = False
     """Whether plugins are told which attachments are in use, and release all others (GC)."""
     max_networks: int = 1
-    """How many networks a pod gets, of the first ones; 0: all."""
+    """Number of networks that a pod gets, of the first ones; 0: all."""
     pod_addresses: bool = False
     """Whether pods may choose their addresses, and so can take those of other pods."""
     clock: Clock = SystemClock()
@@ -97,7 +97,7 @@ class NetworkManager:
         self._detaching: WeakValueDictionary[SandboxID, asyncio.Lock] = WeakValueDictionary()
 
     def problem(self) -> str:
-        """Why the pod network is not ready; empty if it is."""
+        """The reason why the pod network is not ready; empty if it is."""
         return self._status.problem(self._current) if self._current else self._why
 
     async def start(self) -> None:

@@ -1,4 +1,4 @@
-"""What plugins say of themselves (STATUS, since CNI 1.1)."""
+"""The status of CNI plugins, by their command STATUS (since CNI 1.1)."""
 
 import logging
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class NetworkStatus:
         """The networks and their problems, in the order of the networks."""
 
     def problem(self, networks: Sequence[NetworkList]) -> str:
-        """Why the plugins of a network cannot attach pods; empty if all can, or do not tell."""
+        """The reason why the plugins of a network cannot attach pods; empty if all can, or do not tell."""
         for index, network in enumerate(networks):
             if not supports_status(network):
                 continue

@@ -64,7 +64,7 @@ class AttachRequest(Struct, frozen=True):
     conf_dir: str = ""
     """The directory of the network configurations of its runtime handler; empty: the node's."""
     max_networks: int = 0
-    """How many networks of ``conf_dir`` the sandbox gets; 0: as many as of the node's."""
+    """Number of networks of ``conf_dir`` that the sandbox gets; 0: as many as of the node's."""
 
     def on(self, index: int) -> "AttachRequest":
         """The request for the network at this place, whose interface is ``eth<index>``.
@@ -87,7 +87,7 @@ class HandlerNetworks(Struct, frozen=True):
     directory: str
     """Has their configurations."""
     most: int = 0
-    """How many of them a pod gets; 0: as many as of the node's."""
+    """Number of them that a pod gets; 0: as many as of the node's."""
 
 
 class Attachment(Struct, frozen=True):

@@ -21,13 +21,13 @@ _SCOPE: Final = re.compile(
 )
 """A registry's host, with a dot, a port or ``localhost`` as in references, and components of repositories."""
 _Mark: TypeAlias = tuple[int, int, int]
-"""What differs after a change of a file: time, size, inode."""
+"""Properties of a file that differ after a change: time, size, inode."""
 _MAX_KEYS: Final = 16
 _MAX_KEY: Final = 64 * KIB
 
 
 class ImageAction(StrEnum):
-    """What happens to the images of a scope."""
+    """The decision on the images of a scope."""
 
     ALLOW = "allow"
     DENY = "deny"

@@ -57,7 +57,7 @@ class RegistryTable:
         return self._fixed | dict(version.found)
 
     def problem(self) -> str:
-        """Why the present version of the file is not in force; empty if it is. Blocks briefly."""
+        """The reason why the present version of the file is not in force; empty if it is. Blocks briefly."""
         self._version = self._read(self._version)
         return self._version.error
 

@@ -10,7 +10,7 @@ from pykubelet.base.units import Seconds
 DEFAULT_ROOT = Path("/var/lib/pykubelet/criserver")
 DEFAULT_RUN = Path("/run/pykubelet/criserver")
 NETNS_DIR = Path("/run/netns")
-"""Where ip-netns(8) and other runtimes pin network namespaces."""
+"""The directory where ip-netns(8) and other runtimes pin network namespaces."""
 
 
 class CgroupManager(StrEnum):
@@ -21,7 +21,7 @@ class CgroupManager(StrEnum):
 
 
 class HandlerType(StrEnum):
-    """What the program of a handler is."""
+    """The kind of a handler's program."""
 
     OCI = "oci"
     """An OCI runtime, which conmon calls."""
@@ -53,8 +53,8 @@ class Handler(Struct, frozen=True, forbid_unknown_fields=True):
     cni_conf_dir: Path | None = None
     """The directory of network configurations for pods of this handler."""
     cni_max_conf_num: int = 0
-    """How many of the first valid configurations in ``cni_conf_dir`` each pod gets, as eth0, eth1 and so on; 0: as many
-    as ``cni.max_conf_num`` says."""
+    """Number of the first valid configurations in ``cni_conf_dir`` that each pod gets, as eth0, eth1 and so on; 0: as
+    many as ``cni.max_conf_num`` says."""
     sandbox_annotations: bool | None = None
     """Whether specs have the annotations ``container-type`` and ``sandbox-id`` of containerd; by default those of runc
     and crun, and shims. runsc understands them as an order to join a sandbox, which does not exist here."""
@@ -66,7 +66,7 @@ class CniSettings(Struct, frozen=True, forbid_unknown_fields=True):
     conf_dir: Path = Path("/etc/cni/net.d")
     bin_dirs: tuple[Path, ...] = (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
     max_conf_num: int = 1
-    """How many of the first valid configurations in ``conf_dir`` each pod gets, as eth0, eth1 and so on; 0: all."""
+    """Number of the first valid configurations in ``conf_dir`` that each pod gets, as eth0, eth1 and so on; 0: all."""
     default_network: bool = True
     """Write the configuration of a bridge network if there is no network configuration."""
     default_bridge: str = "pyk0"
@@ -84,7 +84,7 @@ class CniSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RegistryHost(Struct, frozen=True, forbid_unknown_fields=True):
-    """How to reach one registry, or one mirror of others, by its ``host[:port]``."""
+    """Access to one registry, or to one mirror of others, by its ``host[:port]``."""
 
     mirrors: tuple[str, ...] = ()
     """Base URLs that are tried first, in this order."""
@@ -142,7 +142,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     device_ownership_from_security_context: bool = False
     """Requested devices belong to the user and group of the container's security context, not to those of the host."""
     enable_selinux: bool = True
-    """Where SELinux is enabled on the machine, pods get levels of their own, and their files labels."""
+    """If SELinux is enabled on the machine, pods get levels of their own, and their files labels."""
     seccomp_root: Path = Path("/var/lib/kubelet/seccomp")
     blockio_config_file: Path | None = None
     """A file with classes of block I/O, in the format of goresctrl as for containerd; it is read when it is used."""
@@ -167,8 +167,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """A file that says which images may be used, and whose signatures they need. It is read again when it has changed;
     without it all images are allowed."""
     metrics_address: str = ""
-    """Where ``/metrics`` is served: a port of a loopback address (``127.0.0.1:9412``), or the path of a unix socket,
-    for root only; empty: nowhere."""
+    """The address of ``/metrics``: a port of a loopback address (``127.0.0.1:9412``), or the path of a unix socket,
+    for root only; empty: it is not served."""
     tracing: Tracing = Tracing()
     pinned_images: tuple[str, ...] = ()
     """References of images that a kubelet's garbage collection must not remove."""

@@ -70,7 +70,7 @@ def reopen_log(bundle: Path) -> None:
 
 
 class ConmonControl:
-    """What an attached client does to the streams of a container that conmon created."""
+    """Control of the streams of a container that conmon created, for an attached client."""
 
     def __init__(self, bundle: Path) -> None:
         self._bundle = bundle

@@ -27,7 +27,7 @@ _SYNC_LIMIT = 65536
 
 
 class MonitoredProgram(Protocol):
-    """What conmon runs as its OCI runtime."""
+    """A program that conmon runs as its OCI runtime."""
 
     @property
     def path(self) -> str:

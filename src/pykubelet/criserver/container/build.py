@@ -38,7 +38,7 @@ class ContainerDeps(Struct, frozen=True, kw_only=True):
     directories: Directories
     apparmor: AppArmorProfiles = field(default_factory=AppArmorProfiles)
     prelaunch_timeout: Seconds = 60.0
-    """How long a pre-launched container waits for its start before the launch is undone."""
+    """Longest wait of a pre-launched container for its start; then the launch is undone."""
 
 
 class ContainerComponents(Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class ContainerComponents(Struct, frozen=True, kw_only=True):
 
 
 class _Shared(Struct, frozen=True, kw_only=True):
-    """What several calls use."""
+    """Components that the implementations of several calls share."""
 
     table: ContainerTable
     records: ContainerRecords

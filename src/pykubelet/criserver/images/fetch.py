@@ -49,7 +49,7 @@ class FetchJob(Struct, frozen=True):
     what: str
     on_progress: OnProgress
     registry: str = ""
-    """Where it is fetched from; empty: nothing is."""
+    """The registry that it is fetched from; empty: nothing is."""
     blobs: set[str] = field(default_factory=set)
     layers: set[str] = field(default_factory=set)
     """Chain ids."""

@@ -11,7 +11,7 @@ from pykubelet.base.errors import Permanent
 from pykubelet.criserver.images.index import quarantine_of, quarantined_names
 
 _MOST = 100
-"""How many entries of one directory are reported."""
+"""Largest number of reported entries of one directory."""
 
 
 class QuarantinedFile(Struct, frozen=True, kw_only=True):

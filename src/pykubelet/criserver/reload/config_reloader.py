@@ -40,12 +40,12 @@ _MOST_SETTLING: Final = 30
 
 
 class ConfigInput(Struct, frozen=True, kw_only=True):
-    """Where the configuration comes from."""
+    """The source of the configuration, and its values at the start."""
 
     read: Callable[[], Settings]
     """Reads the file and lays the flags over it; Invalid: it cannot be used. Blocks."""
     started: Settings
-    """What was read at the start."""
+    """The settings that were read at the start."""
     stamps: Stamps = field(default_factory=dict)
     """The stamp of the file before that read."""
     file: Path | None = None
@@ -74,7 +74,7 @@ class ConfigState(Struct, frozen=True, kw_only=True):
     file: str
     read_at: Seconds
     error: str
-    """Why the present file was refused; empty if it was not."""
+    """The reason why the present file was refused; empty if it was not."""
     restart: tuple[str, ...]
     """Fields whose new value waits for a restart."""
 

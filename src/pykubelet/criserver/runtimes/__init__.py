@@ -1,4 +1,4 @@
-"""How the processes of containers run: one interface, and its implementation by conmon with an OCI runtime.
+"""Runtimes for the processes of containers: one interface, and its implementation by conmon with an OCI runtime.
 
 ``runtime_interfaces.py`` says what sandboxes and containers ask of a runtime; ``monitored.py`` does it with a conmon
 for each container. The other implementation is the package ``shim``. ``handlers.py`` has the configured runtimes by

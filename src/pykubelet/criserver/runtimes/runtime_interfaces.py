@@ -39,7 +39,7 @@ class Task(Struct, frozen=True, kw_only=True):
 
 
 class TaskStreams(Struct, frozen=True, kw_only=True):
-    """Where the streams of a task's first process go."""
+    """Destinations and kind of the streams of a task's first process."""
 
     log: Path | None = None
     """None: the output is discarded."""
@@ -137,7 +137,7 @@ class ContainerRuntime(Protocol):
         ...
 
     def control(self, task: Task) -> StreamControl:
-        """What an attached client does to a running task's streams besides reading and writing."""
+        """The control of a running task's streams besides reading and writing, for an attached client."""
         ...
 
     async def found(self, task: Task, *, monitored: bool) -> FoundTask:

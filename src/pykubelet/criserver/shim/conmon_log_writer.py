@@ -31,7 +31,7 @@ _HOLDER: Final = 'exec 3<&0; HOLDS="$2" sleep infinity <&3 3<&- & echo $! > "$4"
 
 
 class _Holder(Struct, frozen=True):
-    """What conmon runs as the OCI runtime."""
+    """A shell that conmon runs instead of an OCI runtime."""
 
     path: str = SHELL
     systemd: bool = False

@@ -28,7 +28,7 @@ _DRAIN: Final[Seconds] = 2.0
 _KILLED: Final[Seconds] = 10.0
 _PAUSE: Final[Seconds] = 0.002
 _OPENING: Final = 1000
-"""How often it is looked whether the shim has opened the input."""
+"""Largest number of checks whether the shim has opened the input."""
 _NAMES: Final = ("stdin", "stdout", "stderr")
 
 

@@ -29,7 +29,7 @@ _SHIM, _EXIT, _EXECS = "pykubelet-shim.json", "pykubelet-exit.json", "execs"
 
 
 class Mark(StrEnum):
-    """How far a task may have come; the values are names of files."""
+    """Progress that a task may have made; the values are names of files."""
 
     CREATED = "pykubelet-created"
     """The shim may have, or have had, the task."""

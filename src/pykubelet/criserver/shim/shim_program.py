@@ -35,7 +35,7 @@ _LONGEST_SOCKET: Final = 107
 """Bytes of a path in ``struct sockaddr_un``, without the NUL at its end."""
 _MOST_SHOWN: Final = 200
 _NEWER: Final = "deprecated API"
-"""What a shim says that wants parameters and got options."""
+"""Part of the message of a shim that expects parameters and got options."""
 _BINARY: Final = (b"\x08", b"\x12")
 """The first byte of a reply in protobuf: the tag of its version, or of its address."""
 _RUNC_FIELDS: Final = {
@@ -48,7 +48,7 @@ _OTHER_FIELDS: Final = {"TypeUrl": "type_url", "ConfigPath": "config_path"}
 
 
 class Bootstrap(msgspec.Struct, frozen=True):
-    """What a started shim tells: where it listens, and in which version."""
+    """Address, version and protocol of a started shim."""
 
     address: str
     version: int = 2

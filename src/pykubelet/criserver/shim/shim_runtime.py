@@ -56,7 +56,7 @@ _ANSWERS: Final[Seconds] = 30.0
 
 
 class ShimParts(Struct, frozen=True, kw_only=True):
-    """What a shim's runtime uses."""
+    """Dependencies of a shim's runtime."""
 
     program: ShimProgram
     connections: ShimConnections
@@ -81,7 +81,7 @@ class ShimRuntime:
         self.names_host = not parts.program.of_runc
         self.connections = parts.connections
         self._sigkilled: dict[str, Seconds] = {}
-        """When the shim took SIGKILL for a task the first time."""
+        """Time at which the shim took SIGKILL for a task the first time, by task id."""
 
     async def features(self) -> Features:
         """The optional features of the shim's containers."""

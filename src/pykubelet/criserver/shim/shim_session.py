@@ -34,7 +34,7 @@ class ShimSession(ExecSession):
         self._ended = asyncio.ensure_future(self._wait())
 
     async def failure(self) -> str:
-        """Why the exit code is unknown, if it is."""
+        """Return the reason why the exit code is unknown; empty if it is known."""
         return self._problem
 
     async def _wait(self) -> int:
@@ -61,7 +61,7 @@ class ShimSession(ExecSession):
 
 
 class ShimControl:
-    """What an attached client does to the streams of a task."""
+    """Control of the streams of a task, for an attached client."""
 
     def __init__(self, client: Callable[[], Awaitable[TaskClient]], task: str) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""Which CDI devices a container asks for: by the field of CRI, or by annotations (CDI's specification, "annotations").
+"""CDI devices that a container requests: by the field of CRI, or by annotations (CDI's specification, "annotations").
 
 Device plugins that are configured so (NVIDIA's ``cdi-annotations``) answer with annotations. Pure.
 """

@@ -15,7 +15,7 @@ _PROPAGATION = {
 
 
 _OWN = ("/proc", "/sys", "/dev", "/etc/resolv.conf", "/etc/hostname", "/etc/hosts")
-"""Where ``_defaults`` mounts something."""
+"""Paths at which ``_defaults`` mounts something."""
 BELOW_OTHERS = ("/dev/pts", "/dev/mqueue", "/sys/fs/cgroup")
 """File systems of the kernel below others: each container has them, unless it has the node's directory above."""
 

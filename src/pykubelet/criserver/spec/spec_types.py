@@ -79,7 +79,7 @@ class Host(Struct, frozen=True):
     """The policy's label of container processes; that of their files."""
     selinux_files: str = ""
     selinux_problem: str = ""
-    """Why containers get no labels though SELinux is enabled; empty: they do, or it is not."""
+    """The reason why containers get no labels though SELinux is enabled; empty: they do, or it is not."""
     architecture: str = "x86_64"
     """As ``uname -m`` names it."""
     kernel: tuple[int, int] = (6, 1)
@@ -107,7 +107,7 @@ class HandlerOptions(Struct, frozen=True):
 
 
 class SandboxView(Struct, frozen=True):
-    """What the spec of a container needs of its sandbox."""
+    """The sandbox as the spec of a container needs it."""
 
     hostname: str
     config: pb.PodSandboxConfig

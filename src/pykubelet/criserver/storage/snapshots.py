@@ -43,7 +43,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _META = "rootfs.json"
 _LONGEST_META = 1 * MIB
 _STALL: Seconds = 120.0
-"""How long nothing may be copied until a copy of the content of an image's volumes is given up."""
+"""Time without any copied data after which a copy of the content of an image's volumes is given up."""
 _decoder = msgspec.json.Decoder(RootfsMeta)
 
 

@@ -42,7 +42,7 @@ _SMALL: Final = 16
 _SLICE: Final[Seconds] = 10.0
 """Time of a worker's slice; between two, small trees that have come meanwhile are deleted."""
 _PAUSE: Final[Seconds] = 0.5
-"""How long a removal goes on, and the next ones of the same pods, before what it has removed is deleted."""
+"""Pause before a deletion, in which the removal goes on, and the next ones of the same pods."""
 _RESPONDING: Final[Seconds] = 60.0
 """Deadline of a blocking call, and of a worker after its slice: missed only if the disk is not responding."""
 _IN_VAIN: Final[Seconds] = 60.0
@@ -60,7 +60,7 @@ class _Outcome(msgspec.Struct, frozen=True):
 
 
 class TrashUsage(Struct, frozen=True):
-    """What waits for deletion; counted as far as that is possible within about a second."""
+    """Usage of the trees that wait for deletion; counted as far as that is possible within about a second."""
 
     trees: int = 0
     bytes: Bytes = Bytes(0)
@@ -87,7 +87,7 @@ class Trash:
         self._large: dict[str, None] = {}
         """The trees that a worker deletes, in the order of their next slices."""
         self._since: dict[str, Seconds] = {}
-        """When the failing trees failed first."""
+        """Time of the first failure of each failing tree."""
         self._counts = UsageCounter()
         self._in_vain_until: Seconds = 0.0
         self._awaited = 0

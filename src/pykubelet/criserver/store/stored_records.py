@@ -39,7 +39,7 @@ class StoredRecords(Generic[Record]):
 
 
 class Recorded(Protocol[Record]):
-    """What has a record in the memory of the server."""
+    """An item in the memory of the server that has a record."""
 
     record: Record
 

@@ -37,7 +37,7 @@ class Execution(Struct, frozen=True):
 
 
 class StreamControl(Protocol):
-    """What an attached client does to a container's streams besides reading and writing."""
+    """Control of a container's streams besides reading and writing, for an attached client."""
 
     async def resize(self, width: int, height: int) -> None:
         """Set the size of the container's terminal; no error if it has ended."""

@@ -26,7 +26,7 @@ from pykubelet.linux.cgroups.counters import CgroupCounterReader
 
 
 class CallDeps(Struct, frozen=True, kw_only=True):
-    """What the calls of RuntimeService use."""
+    """Dependencies of the calls of RuntimeService."""
 
     configuration: LiveConfiguration
     scope: ServerScope

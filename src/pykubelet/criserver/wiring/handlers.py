@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class HandlerTools(Struct, frozen=True, kw_only=True):
-    """What the runtimes of all handlers use."""
+    """Dependencies of the runtimes of all handlers."""
 
     marks: Marks
     observe: Callable[[str], Observe] | None

@@ -32,7 +32,7 @@ class Pods(Struct, frozen=True, kw_only=True):
 
 
 class PodDeps(Struct, frozen=True, kw_only=True):
-    """What sandboxes and containers use of the rest of the server."""
+    """Dependencies of sandboxes and containers on the rest of the server."""
 
     settings: Settings
     scope: ServerScope

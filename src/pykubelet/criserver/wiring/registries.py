@@ -9,7 +9,7 @@ from pykubelet.criserver.images.registry import HostConfig, HostDirectories, Pul
 
 
 class ConfiguredRegistries:
-    """What pulls know of registries, and their limit. Changed files are read again; a reload replaces the settings."""
+    """Registries and bandwidth limit of pulls. Changed files are read again; a reload replaces the settings."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._table = RegistryTable(settings.registries_file, settings.registries)

@@ -18,7 +18,7 @@ from pykubelet.criserver.wiring.registries import ConfiguredRegistries
 
 
 class ReloadDeps(Struct, frozen=True, kw_only=True):
-    """What a reload reads and changes."""
+    """The input of a reload, and the components that it changes."""
 
     given: ConfigInput
     clock: Clock

@@ -17,7 +17,7 @@ from pykubelet.criserver.shim.shim_runtime import ShimParts, ShimRuntime
 
 
 class ShimNeeds(Struct, frozen=True, kw_only=True):
-    """What the runtimes of all shims use of the server."""
+    """Dependencies of the runtimes of all shims on the server."""
 
     conmon: Conmon
     events: ShimEvents

@@ -257,7 +257,7 @@ def collection_input(network: NetworkList, plugin: Json, valid: Iterable[tuple[s
 
 
 def unready(network: NetworkList, plugin: str, code: int, said: str) -> str:
-    """What a plugin's error means for the network, when it was asked for its status."""
+    """The reason why a network is not ready, by the error with which a plugin answered STATUS."""
     return f"network {network.name}: CNI plugin {plugin} {_STATUS_CODES.get(code, 'failed (STATUS)')}: {said}"
 
 

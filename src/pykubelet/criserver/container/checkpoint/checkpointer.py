@@ -34,7 +34,7 @@ from pykubelet.criserver.types import ContainerID
 _log = logging.getLogger(__name__)
 _CRIU = "criu"
 _NOT_FROZEN = ("not paused", "does not exist", "No such file")
-"""What runc and crun say of a container that is not frozen, or has ended. Any other failure may leave it frozen."""
+"""Messages of runc and crun for a container that is not frozen, or has ended. Any other failure may leave it frozen."""
 
 
 class ContainerCheckpointer:

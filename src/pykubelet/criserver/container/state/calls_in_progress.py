@@ -11,7 +11,7 @@ from pykubelet.base.errors import Permanent, Transient
 from pykubelet.base.units import Seconds
 
 _END: Seconds = 30.0
-"""How long a cancelled call may take to undo its work."""
+"""Time for a cancelled call to undo its work."""
 
 
 class CallsInProgress:

@@ -61,7 +61,7 @@ def _path(blob: Descriptor, what: str) -> str:
 
 
 def _problem(name: str) -> str:
-    """Why a name is not that of a file in the volume; empty if it is one."""
+    """The reason why a name is not that of a file in the volume; empty if it is one."""
     try:
         size = len(name.encode())
     except UnicodeEncodeError:

@@ -66,7 +66,7 @@ _ATTEMPTS = 4
 _FIRST_DELAY: Seconds = 0.5
 _MAX_TOKEN = 256 * KIB
 _TOKEN_UNKNOWN = (400, 401, 403, 404, 405, 501)
-"""What token services without OAuth 2 answer to its POST request: ACR, Artifactory, Harbor, GCR, the rules of HTTP."""
+"""Statuses by which token services refuse the POST of OAuth 2: ACR, Artifactory, Harbor, GCR, the rules of HTTP."""
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]+/(?:[0-9]+|\*)")
 
 

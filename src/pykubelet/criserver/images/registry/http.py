@@ -254,7 +254,7 @@ def _http_time(text: str) -> float | None:
 
 
 def _said(error: BaseException) -> str:
-    """What happened, without the words of the library, which speaks of TLS also for plain HTTP."""
+    """The cause of an error, without the words of the library, which speaks of TLS also for plain HTTP."""
     cause = getattr(error, "os_error", None) or error
     return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
 

@@ -95,7 +95,7 @@ class _Search:
         self._left = MAX_SIGNATURES
         """Number of signatures that may still be read: a registry must not keep this machine busy."""
         self.reasons: tuple[str, ...] = ()
-        """Why the first signatures that were found are not valid."""
+        """Reasons why the first signatures that were found are not valid."""
 
     async def run(self) -> Verified | None:
         """Return the first valid signature: of those by tag, then of those by the referrers API; None if none is."""

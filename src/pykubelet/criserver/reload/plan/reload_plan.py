@@ -1,4 +1,4 @@
-"""What of a new configuration takes effect at once, and what waits for a restart. Pure."""
+"""The fields of a new configuration that take effect at once, and those that wait for a restart. Pure."""
 
 from typing import Final
 
@@ -25,7 +25,7 @@ class ReloadPlan(Struct, frozen=True):
     """The result of a comparison."""
 
     settings: Settings
-    """What is in force afterwards."""
+    """The settings in force afterwards."""
     live: tuple[str, ...]
     """The fields that take effect."""
     restart: tuple[str, ...]

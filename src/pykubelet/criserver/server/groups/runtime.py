@@ -32,7 +32,7 @@ _USERINFO = re.compile(r"(?<=://)[^/@]+@")
 
 
 class TrashCount(Protocol):
-    """What waits for deletion."""
+    """Trees, bytes and inodes that wait for deletion."""
 
     @property
     def trees(self) -> int: ...
@@ -65,7 +65,7 @@ class Trash(Protocol):
         ...
 
     async def usage(self) -> TrashCount:
-        """What waits for deletion. Raises PykubeletError or OSError if it is unknown now."""
+        """Trees, bytes and inodes that wait for deletion. Raises PykubeletError or OSError if they are unknown now."""
         ...
 
 

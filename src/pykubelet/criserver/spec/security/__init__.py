@@ -1,4 +1,4 @@
-"""What a container may do: capabilities, seccomp, AppArmor and SELinux labels in its specification. Pure.
+"""Rights of a container: capabilities, seccomp, AppArmor and SELinux labels in its specification. Pure.
 
 Called by the modules of ``spec`` and by ``container.bundle``. Start reading at ``seccomp.py``. Imports no package
 beside it.

@@ -75,7 +75,7 @@ WITH_CAPABILITY = {
 
 
 class Architecture(Struct, frozen=True):
-    """What differs on one architecture of machines."""
+    """Seccomp rules that are particular to one architecture of machines."""
 
     filters: tuple[str, ...]
     """The architectures of programs that the kernel runs, as libseccomp names them."""
@@ -105,7 +105,7 @@ ARCHITECTURES = {
 
 
 def architecture_of(machine: str) -> Architecture:
-    """What differs on a machine of this name (uname's); nothing if the name is unknown."""
+    """The seccomp rules of a machine's architecture, by the machine's name (uname's); none if the name is unknown."""
     if machine.startswith("arm"):
         machine = "armv7l"  # armv6l, armv8l: a 32-bit program on any of them
     elif re.fullmatch("i[3-6]86", machine):

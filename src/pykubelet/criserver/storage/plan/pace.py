@@ -1,4 +1,4 @@
-"""How fast the trash is deleted: with little of the machine, unless its space is needed soon. Pure."""
+"""The pace at which the trash is deleted: with little of the machine, unless its space is needed soon. Pure."""
 
 from msgspec import Struct
 
@@ -15,15 +15,15 @@ LONGEST_WAIT: Seconds = 20.0
 
 
 class DeletionPace(Struct, frozen=True):
-    """How fast a worker deletes."""
+    """The pace at which a worker deletes."""
 
     niceness: int
     """As of nice(1); the I/O priority follows it."""
     rest: float
-    """How long the worker rests after a piece of work, as a multiple of the time of the work."""
+    """Pause of the worker after a piece of work, as a multiple of the time of the work."""
     wait: Seconds = 0.0
-    """How long a removal waits for the deletion at most: a kubelet that needs space measures it after the removal, and
-    would evict another pod."""
+    """Longest wait of a removal for the deletion: a kubelet that needs space measures it after the removal, and would
+    evict another pod."""
 
 
 CALM = DeletionPace(niceness=19, rest=1.0)

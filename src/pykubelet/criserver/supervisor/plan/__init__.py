@@ -1,4 +1,4 @@
-"""What an agent does with a runtime server that it finds.
+"""The agent's decision on a runtime server that it finds.
 
 Pure: no module here reads files, clocks or the network, or awaits. Imports ``criserver.supervisor``; start reading in
 ``adoption.py``.

@@ -6,7 +6,7 @@ from pykubelet.criserver.supervisor.supervisor_types import ServerNote
 
 
 class Step(Enum):
-    """What to do with the server that was found."""
+    """The step to take with the server that was found."""
 
     START = auto()
     """No server is running: start one."""

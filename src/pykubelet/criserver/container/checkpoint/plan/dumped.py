@@ -1,4 +1,4 @@
-"""What a checkpoint says of the container that was dumped, and whether it fits the one that is to be restored. Pure.
+"""The dumped container as a checkpoint describes it, and whether it fits the one that is to be restored. Pure.
 
 The new container's specification decides what that may do. What CRIU restores from the checkpoint instead (mounts,
 user, capabilities, confinement) must therefore be the same, or less.

@@ -28,7 +28,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     """A registry, or a prefix of repositories; empty for the default."""
     keys: tuple[Key, ...] = ()
     signed_as: str = ""
-    """What stands in signatures for the scope, for copies of images of other registries; empty: the scope itself."""
+    """The scope's name in signatures, for copies of images of other registries; empty: the scope itself."""
     source: str = ""
     """The file and the entry of the rule, for messages."""
 
