@@ -234,7 +234,7 @@ class DiskReclaimer:
 
 
 class ResizeStates:
-    """How far the resizes of pods have progressed, for their status."""
+    """Progress of the resizes of pods, for their status."""
 
     def __init__(self, pending: PendingResizes, allocations: Allocations) -> None:
         self._pending = pending

@@ -40,7 +40,7 @@ class Desired(Struct, frozen=True, kw_only=True):
     sources: Sources
     """Those of manifests."""
     node: AdmissionNode
-    """What pods are admitted to."""
+    """The node that pods are admitted to."""
     admission: Admission
     users: ObjectUsers
 

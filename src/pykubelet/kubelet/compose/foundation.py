@@ -46,7 +46,7 @@ class Manifests(Struct, frozen=True, kw_only=True):
 
 
 class Foundation(Struct, frozen=True, kw_only=True):
-    """What the stages share."""
+    """Parts that the stages share."""
 
     settings: Settings
     """The settings at the start, for what a reload does not change."""

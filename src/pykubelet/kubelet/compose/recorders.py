@@ -31,7 +31,7 @@ class Recorders(Struct, frozen=True, kw_only=True):
     starts: StartTimes
     history: History
     timeline: Timeline
-    """What the steps of starts are reported to: ``timelines``, and spans if they are recorded."""
+    """Receiver of the steps of starts: ``timelines``, and spans if they are recorded."""
 
     def telemetry(self, metrics: M) -> Telemetry[M]:
         """Return them as the value that components take, with the metrics of their subject."""

@@ -13,7 +13,7 @@ from pykubelet.kubelet.types.ip_addresses import is_ip
 
 
 class AddressSources(Struct, frozen=True):
-    """Where an address of the node can come from."""
+    """Possible sources of an address of the node."""
 
     name: str
     """The node's name."""

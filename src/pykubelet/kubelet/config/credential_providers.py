@@ -45,7 +45,7 @@ class ExecEnvVar(_Object, frozen=True):
 
 
 class TokenAttributes(_Object, frozen=True):
-    """How a plugin gets a token of the pod's service account (KEP-4412)."""
+    """Attributes of the tokens of pods' service accounts that a plugin gets (KEP-4412)."""
 
     service_account_token_audience: str = ""
     cache_type: str = ""

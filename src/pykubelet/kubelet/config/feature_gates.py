@@ -1,4 +1,4 @@
-"""Which feature gates a configuration may set, and what they decide; the gates are in ``gate_table.py``. Pure.
+"""Feature gates that a configuration may set, and their effects; the gates are in ``gate_table.py``. Pure.
 
 The agent has no switches for single features, except those that `SWITCHES` names: what it has is always on.
 """

@@ -14,7 +14,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Origin(Struct, frozen=True):
-    """Where the fields of a configuration come from."""
+    """Origin of the fields of a configuration."""
 
     name: str
     """All files, for fields without a place."""

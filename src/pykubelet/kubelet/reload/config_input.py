@@ -20,12 +20,12 @@ MISSING: Final[Stamp] = (("", 0, 0, 0, 0),)
 
 
 class ConfigInput(Struct, frozen=True, kw_only=True):
-    """Where the configuration comes from, and how it is read."""
+    """Source of the configuration, and the function that reads it."""
 
     read: Callable[[], KubeletConfiguration]
     """Reads the files and lays the flags over them; Invalid: they cannot be used. Blocks."""
     started: KubeletConfiguration
-    """What was read at the start."""
+    """The configuration that was read at the start."""
     stamp: Stamp
     """The stamp of the files before that read."""
     file: Path | None = None

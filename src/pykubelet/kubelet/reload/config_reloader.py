@@ -81,7 +81,7 @@ class ConfigReloader:
         self._requested = False
         self._retry_at: Seconds = math.inf
         self._retried = ""
-        """Why the files cannot be read for the moment: the log names it once."""
+        """The reason why the files cannot be read for the moment: the log names it once."""
         self._wakeup = Wakeup(clock)
         self._guard = Guard("configuration.reloads", clock.monotonic)
         self._watches = Guard("configuration.watch", clock.monotonic)

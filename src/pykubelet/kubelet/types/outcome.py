@@ -59,7 +59,7 @@ class Outcome:
     started: tuple[str, ...] = field(default=())
     """Names of the containers that were started."""
     decisions: tuple[Decision, ...] = field(default=(), compare=False)
-    """What was decided about the pod's sandbox and containers, and why."""
+    """Decisions about the pod's sandbox and containers, with their reasons."""
 
     @property
     def ok(self) -> bool:

@@ -58,7 +58,7 @@ class ProbeReport(Struct, frozen=True, kw_only=True):
     message: str = ""
     """The last answer, if it was a failure."""
     error: str = ""
-    """Why the last try could not be made; empty: it was."""
+    """The reason why the last try could not be made; empty: it was."""
     at: Seconds = 0.0
     """Unix time of the last try; 0: none has ended yet."""
 

@@ -43,7 +43,7 @@ class PolicyConfig(Struct, frozen=True):
     refuse_swap: bool = False
     """Whether the agent must not start on a machine with swap."""
     memory_qos: MemoryQos | None = None
-    """What is wanted of it (feature gate MemoryQoS); None: nothing."""
+    """Requested settings of MemoryQoS (a feature gate); None: none."""
 
 
 class PodCgroupConfig(Struct, frozen=True):

@@ -34,7 +34,7 @@ _ENFORCED: Final = "Updated Node Allocatable limit across pods"
 
 
 class QosRequests(Struct, frozen=True):
-    """What the settings of the QoS classes depend on, of one pod."""
+    """Values of one pod that the settings of the QoS classes depend on."""
 
     qos: QosClass
     cpu: MilliCPU
@@ -55,14 +55,14 @@ class QosLevels:
         self._requests: dict[PodUID, QosRequests] = {}
         self._dirty = asyncio.Event()
         self.unenforced: str | None = None
-        """Why the limits of all pods are not written yet, as the text of an event; None: they are, or have none."""
+        """Text of an event with the reason why the limits of all pods are not written yet; None: they are, or have none."""
         self.retried: Final = Callbacks[[bool, str]]()
         """Called with whether a retry to write them worked, and the text of an event; not after the first success."""
         self._guard = Guard("cgroups.levels", clock.monotonic)
 
     @property
     def problem(self) -> str | None:
-        """Why pods get no cgroup of their own, and the remedy, for doctor; None if they get one."""
+        """The reason why pods get no cgroup of their own, and the remedy, for doctor; None if they get one."""
         return self._problem
 
     @property

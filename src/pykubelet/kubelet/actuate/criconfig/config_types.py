@@ -112,7 +112,7 @@ class EnvFileValues(Struct, frozen=True):
 
     values: Mapping[str, str]
     fault: str = ""
-    """Why the file could not be read to its end; empty if it could, or if all variables come before."""
+    """The reason why the file could not be read to its end; empty if it could, or if all variables come before."""
 
     def value(self, key: str) -> str:
         """Return the value of a variable; empty if it is missing. Raises Invalid if it may be behind a faulty line."""

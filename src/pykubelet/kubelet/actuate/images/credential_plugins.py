@@ -45,7 +45,7 @@ class PluginDeps(Struct, frozen=True, kw_only=True):
     """None without a cluster."""
     telemetry: Telemetry[ImageMetrics]
     deadline: Seconds = _DEADLINE
-    """How long a plugin may run."""
+    """Time limit of a plugin's run."""
 
 
 class CredentialPlugins:

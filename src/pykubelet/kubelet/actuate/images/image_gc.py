@@ -96,7 +96,7 @@ class ImageGc:
         """The runtime's images at the last round, and when they were listed (Unix time)."""
         self._started = deps.telemetry.clock.monotonic()
         self._first_round: Seconds | None = None
-        """When the images were listed first."""
+        """Time at which the images were listed first."""
         self._round_lock = asyncio.Lock()
         self._failures = 0
         self._rounds = Guard("image-gc.rounds", deps.telemetry.clock.monotonic)

@@ -25,7 +25,7 @@ class ImageRequest(Struct, frozen=True, kw_only=True):
 
 
 class RequestFindings(Struct):
-    """What a request has found out when it ends, for the metric of requests; None: not known, or not asked for."""
+    """Results of a request at its end, for the metric of requests; None: not known, or not asked for."""
 
     present: bool | None = None
     must_pull: bool | None = None

@@ -1,4 +1,4 @@
-"""What the runtime has said about its images: read once, and remembered where it cannot change."""
+"""The runtime's facts about its images: read once, and remembered where they cannot change."""
 
 import logging
 from collections import OrderedDict

@@ -68,7 +68,7 @@ class NodeCredentials:
         self._asked: SingleFlight[Helper, HelperLogin | None] = SingleFlight()
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._answers: OrderedDict[Helper, tuple[HelperLogin | None, Seconds]] = OrderedDict()
-        """What helpers have said of the present file, and until when it counts."""
+        """Replies of helpers for the present file, and the time until which each counts."""
         self._answered: Mapping[str, object] = {}
         """The file of the answers."""
 

@@ -32,7 +32,7 @@ def _resolve(name: str) -> tuple[str, ...]:
 
 
 class AddressReaders(Struct, frozen=True):
-    """Where the machine's addresses are read; tests replace it."""
+    """Functions that read the machine's addresses; tests replace them."""
 
     local: Callable[[], frozenset[str]] = interface_addresses
     """Returns the addresses of the interfaces. Blocks; raises OSError."""

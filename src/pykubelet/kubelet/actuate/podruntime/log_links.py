@@ -86,7 +86,7 @@ class LogLinks:
 
 
 def _target(link: Path) -> Path | None:
-    """Where a link points; None if it is gone meanwhile or cannot be read."""
+    """The target of a link; None if it is gone meanwhile or cannot be read."""
     try:
         return link.readlink()
     except OSError:

@@ -1,4 +1,4 @@
-"""How long a pod waits until the controllers of the cluster have attached its volumes to the node."""
+"""Time that a pod waits for the controllers of the cluster to attach its volumes to the node."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ _HURRY: Final[Seconds] = 4.0
 
 
 class AttachPatience:
-    """How long the volumes of one pod wait in one sync: less once another volume of the pod has failed.
+    """Time that the volumes of one pod wait in one sync: less once another volume of the pod has failed.
 
     That one is tried again in the next sync only, which must not wait until the others have been attached. The Go
     kubelet tries each volume on its own.

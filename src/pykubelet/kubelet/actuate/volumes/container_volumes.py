@@ -1,4 +1,4 @@
-"""What containers see of the volumes of their pod: mounts, devices, and files for environment variables.
+"""Containers' view of the volumes of their pod: mounts, devices, and files for environment variables.
 
 The pod runtime asks for them, through the volume manager, when it creates a container; the volumes are set up then.
 """

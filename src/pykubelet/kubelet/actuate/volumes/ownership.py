@@ -38,12 +38,12 @@ def needs_change(root: os.stat_result, group: int, *, read_only: bool = False) -
 
 
 class ChangeProgress:
-    """How far a change of many files has come: the thread that changes them counts, the event loop looks and stops."""
+    """Progress of a change of many files: the thread that changes them counts, the event loop looks and stops."""
 
     def __init__(self) -> None:
         self.files = 0
         self.warning = ""
-        """Why the volume is left as it is, if the user should know."""
+        """The reason why the volume is left as it is, if the user should know."""
         self._stopped = False
 
     def stop(self) -> None:

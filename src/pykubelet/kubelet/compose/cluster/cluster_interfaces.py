@@ -1,4 +1,4 @@
-"""What the builder of node mode takes, without the imports of node mode itself."""
+"""Dependencies of the builder of node mode, without the imports of node mode itself."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What a client of the local API may request of a pod: it is recorded, and the pod's worker acts on it."""
+"""Requests for a pod by clients of the local API: each is recorded, and the pod's worker acts on it."""
 
 import logging
 from collections.abc import Callable

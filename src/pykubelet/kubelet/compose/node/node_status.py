@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class NodeHealth(Struct, frozen=True, kw_only=True):
-    """What makes the node ready or not."""
+    """Conditions that decide whether the node is ready."""
 
     conditions: Callable[[], RuntimeConditions]
     pleg_fault: Callable[[], str | None]

@@ -1,4 +1,4 @@
-"""Which components take changes of the configuration while the agent runs, what a start checks, and its ports.
+"""Components that take changes of the configuration while the agent runs, the checks of a start, and its ports.
 
 Start reading in ``live_parts.py``. Imports no package beside it.
 """

@@ -1,4 +1,4 @@
-"""What a start and a reload check before anything changes: the rules of the configuration that the components know."""
+"""Checks of a start and a reload before anything changes: the rules of the configuration that the components know."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""What a change of a configuration field needs, and what a reload therefore does. Pure.
+"""The requirement of a change of a configuration field, and the resulting steps of a reload. Pure.
 
 Start reading in ``field_effects.py``. Imports ``kubelet.config``.
 """

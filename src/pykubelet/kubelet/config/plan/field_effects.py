@@ -1,4 +1,4 @@
-"""What each field of KubeletConfiguration does in this agent, and what a change of it needs. Pure.
+"""The effect of each field of KubeletConfiguration in this agent, and the requirement of its change. Pure.
 
 A test compares the table with the fields of the type, so that a new field has to be entered here.
 """
@@ -14,7 +14,7 @@ from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
 
 
 class OnChange(StrEnum):
-    """What a change of a field needs."""
+    """Requirement of a change of a field."""
 
     LIVE = "live"
     """Nothing: the running agent applies it."""
@@ -25,7 +25,7 @@ class OnChange(StrEnum):
 
 
 class FieldEffect(Struct, frozen=True):
-    """What a change of one field needs."""
+    """Requirement of a change of one field, and its reason."""
 
     on_change: OnChange
     text: str

@@ -1,4 +1,4 @@
-"""What a reload of the configuration changes: compares what was re-read with what the agent runs with. Pure."""
+"""The changes by a reload of the configuration: compares what was re-read with what the agent runs with. Pure."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -84,7 +84,7 @@ class FieldView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     default: bool
     """Whether the configured value is the default."""
     on_change: str
-    """What a change of the field needs: ``live``, ``restart`` or ``none``, in that case."""
+    """Requirement of a change of the field: ``live``, ``restart`` or ``none``, in that case."""
     state: str
     """A `FieldState`."""
     reason: str
@@ -99,7 +99,7 @@ class ConfigView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     read_at: float
     """Unix time of the last read without an error."""
     error: str
-    """Why the files of now are refused; empty: they are not."""
+    """The reason why the present files are refused; empty: they are not."""
     error_at: float
     """Unix time of that error; 0 without one."""
     restart: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Which checks of a start a reload of the configuration repeats. Pure.
+"""The checks of a start that a reload of the configuration repeats. Pure.
 
 What waits for a restart must not prevent that restart. Of the machine and of files only changed fields are checked: at
 that moment, other programs may be replacing the files.

@@ -34,7 +34,7 @@ class Housekeeping:
         self._pods = Guard("housekeeping.pods", deps.telemetry.clock.monotonic)
         self._leftovers = Guard("housekeeping.leftovers", deps.telemetry.clock.monotonic)
         self._next_report: Seconds = 0.0
-        """When a failed collection is reported again."""
+        """Time from which on a failed collection is reported again."""
         self._purging: set[PodUID] = set()
         """Leftovers that are being removed."""
 

@@ -53,10 +53,10 @@ class WorkerState(Struct, frozen=True):
     rejected: bool = False
     """The pod was never admitted: its status is final."""
     terminal_reason: str = ""
-    """Why the kubelet ended the pod itself (``DeadlineExceeded``, …)."""
+    """The reason why the kubelet ended the pod itself (``DeadlineExceeded``, …)."""
     terminal_message: str = ""
     disruption_reason: str = ""
-    """Why the kubelet ended the pod for the node's sake; empty if it did not."""
+    """The reason why the kubelet ended the pod for the node's sake; empty if it did not."""
     disruption_message: str = ""
     failures: tuple[Failure, ...] = ()
     """Failures of the last sync; the status shows them as waiting reasons."""
@@ -78,4 +78,4 @@ class StepResult:
     terminal_reason: str = ""
     terminal_message: str = ""
     decisions: tuple[Decision, ...] = field(default=(), compare=False)
-    """What a sync decided about the sandbox and the containers, and why."""
+    """Decisions of a sync about the sandbox and the containers, with their reasons."""

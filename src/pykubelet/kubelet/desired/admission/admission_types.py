@@ -38,7 +38,7 @@ class HostPort(Struct, frozen=True):
 
 
 class Needs(Struct, frozen=True):
-    """What a pod needs of the node; computed once, since it is compared with every new pod."""
+    """A pod's requirements on the node; computed once, since they are compared with every new pod."""
 
     uid: PodUID
     requests: Amounts

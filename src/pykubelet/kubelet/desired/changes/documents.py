@@ -48,7 +48,7 @@ class Checked(Struct, frozen=True):
 
     @property
     def errors(self) -> int:
-        """How many findings are errors."""
+        """Number of findings that are errors."""
         return sum(each.severity is Severity.ERROR for each in self.findings)
 
 

@@ -30,7 +30,7 @@ class Rule(StrEnum):
 
     @property
     def description(self) -> str:
-        """What a manifest must have to follow the rule, as a sentence."""
+        """The requirement of the rule on a manifest, as a sentence."""
         return _DESCRIPTIONS[self]
 
 

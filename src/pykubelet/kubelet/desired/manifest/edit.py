@@ -28,7 +28,7 @@ _START: Final = "---"
 
 
 class ObjectPlace(Struct, frozen=True):
-    """Where an object is in a manifest: its document from 1, and its index if the document is a list."""
+    """Place of an object in a manifest: its document from 1, and its index if the document is a list."""
 
     key: ObjectKey
     document: int
@@ -143,7 +143,7 @@ class _Text:
         self._starts: list[int] = []
         self._explicit: list[bool] = []
         self._ends: list[int | None] = []
-        """Where each document's ``...`` is; None: it has none."""
+        """Position of each document's ``...``; None: it has none."""
         try:
             self._divide()
         except yaml.YAMLError:
@@ -161,7 +161,7 @@ class _Text:
 
     @property
     def count(self) -> int:
-        """How many documents the text has."""
+        """Number of documents in the text."""
         return len(self._explicit)
 
     def document(self, index: int) -> str:

@@ -47,7 +47,7 @@ class Finding(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """Why a manifest, or an object in it, cannot be used. ``str`` returns one line for display.
+    """The reason why a manifest, or an object in it, cannot be used. ``str`` returns one line for display.
 
     All its texts are safe to show, log and send, whatever the manifest contains.
     """

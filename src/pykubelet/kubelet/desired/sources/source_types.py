@@ -41,7 +41,7 @@ class HttpSourceConfig(Struct, frozen=True):
 
 
 class SourcePeriods(Struct, frozen=True):
-    """How often sources are read without news of a change."""
+    """Periods of the reads of sources without news of a change."""
 
     files: Seconds = RESCAN_SECONDS
     http: Seconds = RESCAN_SECONDS

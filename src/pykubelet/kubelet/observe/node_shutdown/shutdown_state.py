@@ -18,7 +18,7 @@ _ZERO: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
 class ShutdownTimes(msgspec.Struct, frozen=True):
-    """When the last shutdown began and ended, in Unix time; 0: not yet, or there was none."""
+    """Begin and end of the last shutdown, in Unix time; 0: not yet, or there was none."""
 
     start: Seconds = 0.0
     end: Seconds = 0.0

@@ -1,4 +1,4 @@
-"""When changed files are complete, so that they can be read. Pure.
+"""The time at which changed files are complete, so that they can be read. Pure.
 
 A file that was moved into place or closed after writing is complete; a short pause lets several such changes count as
 one. A writer that has not closed its file gets longer, and so does a file that vanishes: editors move the old version

@@ -16,7 +16,7 @@ class Entry(Struct, frozen=True):
 
 
 class PodJournal(Struct, frozen=True):
-    """What the journal has of one pod."""
+    """The journal's data of one pod."""
 
     entries: tuple[Entry, ...] = ()
     """The newest first."""

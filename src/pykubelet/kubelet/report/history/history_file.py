@@ -56,7 +56,7 @@ _OF_REFERENCE: Final = ("api_version", "kind", "namespace", "name", "uid", "fiel
 """Fields of events, their metadata and references that many events have in common."""
 _NONE: Final[dict[str, str]] = {}
 _Place = tuple[int, int]
-"""Where a line begins and ends."""
+"""Begin and end of a line."""
 
 
 class _Content(Struct, frozen=True):

@@ -90,4 +90,4 @@ class Loaded(Struct, frozen=True, kw_only=True):
     timelines: dict[PodUID, TimelineView] = field(default_factory=dict)
     ends: dict[PodUID, tuple[ContainerEnd, ...]] = field(default_factory=dict)
     damage: str = ""
-    """Why the file was set aside; empty: it was not."""
+    """The reason why the file was set aside; empty: it was not."""

@@ -48,7 +48,7 @@ class Protected(Struct, frozen=True):
 
 
 class NodeCounts(Struct, frozen=True):
-    """What the node has now; computed at each scrape only."""
+    """Counts of the node at present; computed at each scrape only."""
 
     desired_pods: Mapping[bool, int] = field(default_factory=dict)
     """By whether they are static."""

@@ -40,7 +40,7 @@ class PodStarts:
         self._resizes = ResizeGauges(instruments)
         self._network_seen = False
         self._pending: dict[PodUID, Seconds] = {}
-        """When each pending pod was first seen, by uid."""
+        """Time at which each pending pod was first seen, by uid."""
         self._failed_with_users: set[PodUID] = set()
         """Pods with a user namespace that have failed to start since their sandbox was made: they count once."""
 

@@ -23,7 +23,7 @@ TERMINAL: Final = frozenset({SUCCEEDED, FAILED})
 
 
 class StatusContext(Struct, frozen=True):
-    """What a status depends on besides the pod's spec and the runtime's view of it."""
+    """Input of a status besides the pod's spec and the runtime's view of it."""
 
     now: Seconds
     """Unix time; used for new conditions and for the pod's start time."""
@@ -54,7 +54,7 @@ class StatusContext(Struct, frozen=True):
 
 
 class StatusEntry(Struct, frozen=True):
-    """What the status manager keeps of one pod."""
+    """The status manager's record of one pod."""
 
     pod: Pod
     """The pod object as its worker last had it; its own ``status`` is not kept up to date."""
@@ -67,7 +67,7 @@ class StatusEntry(Struct, frozen=True):
     finished: bool = False
     """All its containers have been stopped for good, and its volumes and its cgroup have been released."""
     terminating_since: Time | None = None
-    """When the agent began to stop the pod."""
+    """Time at which the agent began to stop the pod."""
 
     @property
     def merged(self) -> Pod:

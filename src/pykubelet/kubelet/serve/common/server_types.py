@@ -34,11 +34,11 @@ class ProblemView(Struct, frozen=True, kw_only=True, rename="camel"):
     """A present problem that a person may want to fix."""
 
     subject: str
-    """What has the problem: a file, a pod (``NAMESPACE/NAME``) or the runtime."""
+    """The object that has the problem: a file, a pod (``NAMESPACE/NAME``) or the runtime."""
     reason: str
     """One CamelCase word."""
     message: str
-    """What is wrong, and what to do about it."""
+    """Text of the problem, with the remedy."""
     since: float = 0.0
     """Unix time."""
 

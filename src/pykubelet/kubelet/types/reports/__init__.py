@@ -1,4 +1,4 @@
-"""What the stages report about pods and the node: events, decisions, timelines, ends of containers, statuses, views.
+"""Reports of the stages about pods and the node: events, decisions, timelines, ends of containers, statuses, views.
 
 Imports ``models`` and ``base``. Start reading in ``events.py`` and ``decisions.py``.
 """

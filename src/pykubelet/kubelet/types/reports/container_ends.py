@@ -17,5 +17,5 @@ class ContainerEnd(Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """What distinguishes it from the other ends of its pod."""
+        """The key that distinguishes it from the other ends of its pod."""
         return f"{self.container}/{self.container_id or self.finished_at}"

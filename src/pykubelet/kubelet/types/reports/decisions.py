@@ -10,7 +10,7 @@ from pykubelet.kubelet.types.ids import PodUID
 
 
 class Topic(StrEnum):
-    """What a decision is about."""
+    """Topic of a decision."""
 
     ADMISSION = "admission"
     POD = "pod"
@@ -27,9 +27,9 @@ class Decision(Struct, frozen=True):
     subject: str
     """The container's name; empty: the pod."""
     action: str
-    """What is done: ``start``, ``stop``, ``wait``, ``keep`` …"""
+    """The action: ``start``, ``stop``, ``wait``, ``keep`` …"""
     reason: str
-    """Why. Equal reasons of the same action are counted, so it has no times or counters."""
+    """The reason. Equal reasons of the same action are counted, so it has no times or counters."""
     message: str = ""
     """Details of the last time; may differ each time."""
     idle: bool = False

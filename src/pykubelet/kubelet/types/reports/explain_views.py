@@ -15,11 +15,11 @@ class WaitView(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
     seconds_left: float | None = None
     """Time until the next attempt, if it is known."""
     since: float | None = None
-    """When it began, if it is known."""
+    """Time at which it began, if that is known."""
     times: int = 0
-    """How often in a row a probe has failed; 0: it has not."""
+    """Number of consecutive failures of a probe; 0: it has not failed."""
     last_at: float | None = None
-    """When a probe was run last, if it was."""
+    """Time of the last run of a probe, if there was one."""
 
 
 class DecisionView(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -46,7 +46,7 @@ class SyncView(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
 
 
 class ExplainView(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Why a pod is in its state."""
+    """The reason why a pod is in its state."""
 
     namespace: str
     name: str

@@ -1,4 +1,4 @@
-"""What the local API says of the node to the command line, what it takes to apply, and what came of that."""
+"""The node as the local API shows it to the command line, the request to apply manifests, and its result."""
 
 from collections.abc import Iterable, Mapping
 
@@ -41,7 +41,7 @@ class PodView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class NodeView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What manifests are checked against."""
+    """The node against which manifests are checked."""
 
     name: str
     manifests: str = ""
@@ -94,16 +94,16 @@ class ChangeView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ApplyView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What came of a request."""
+    """Result of a request."""
 
     findings: tuple[str, ...] = ()
-    """What is wrong or doubtful in the documents, as ``pykubelet check`` prints it."""
+    """Errors and doubts in the documents, as ``pykubelet check`` prints them."""
     errors: int = 0
-    """How many of the findings are errors; then nothing was changed."""
+    """Number of the findings that are errors; then nothing was changed."""
     changes: tuple[ChangeView, ...] = ()
     """In the order in which they were made."""
     fault: str = ""
-    """Why the objects after the last change were not changed; empty: all were."""
+    """The reason why the objects after the last change were not changed; empty: all were."""
 
 
 def missing_handler(name: str, handlers: Iterable[str]) -> str:

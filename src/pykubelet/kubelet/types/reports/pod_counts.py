@@ -1,4 +1,4 @@
-"""How pods with a worker are counted: label values of metrics, which are upstream's."""
+"""Labels by which pods with a worker are counted: values of metrics, which are upstream's."""
 
 from enum import StrEnum
 

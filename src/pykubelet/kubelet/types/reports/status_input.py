@@ -28,6 +28,7 @@ class StatusInput(Struct, frozen=True):
     terminal_message: str = ""
     """The message for that reason."""
     disruption_reason: str = ""
-    """Why the agent ended the pod for the node's sake; empty if it did not, or the pod exceeded its own limits."""
+    """The reason why the agent ended the pod for the node's sake; empty if it did not, or the pod exceeded its own
+    limits."""
     disruption_message: str = ""
     """The message for that reason."""

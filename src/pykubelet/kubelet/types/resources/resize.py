@@ -65,7 +65,7 @@ class ResizeProgress(Struct, frozen=True):
 
     generation: int | None
     error: str = ""
-    """Why the last attempt failed; empty: there was none, or it did not fail."""
+    """The reason why the last attempt failed; empty: there was none, or it did not fail."""
 
 
 class ResizeState(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Which cgroup driver counts when the agent and the runtime have different ones: the runtime's (KEP-4033). Pure."""
+"""The cgroup driver in force if the agent and the runtime have different ones: the runtime's (KEP-4033). Pure."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What the runtime's lists tell without the desired pods: the pods of its containers, and its file systems. Pure."""
+"""Facts from the runtime's lists without the desired pods: the pods of its containers, and its file systems. Pure."""
 
 from collections.abc import Iterable, Sequence
 

@@ -171,7 +171,7 @@ def _quoted(text: str) -> str:
 
 
 class _Quoted(dict[int, str]):
-    """How characters are written: those of ASCII are looked up, others computed, since there are so many."""
+    """Escapes of characters: those of ASCII are looked up, others computed, since there are so many."""
 
     def __missing__(self, code: int) -> str:
         return _shown(code)

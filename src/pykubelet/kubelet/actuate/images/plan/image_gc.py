@@ -35,7 +35,7 @@ class ImageRecord(Struct, frozen=True):
     pinned: bool
     first_seen: Seconds
     last_used: Seconds | None = None
-    """When a container used it last; None: never since the start of the agent."""
+    """Time at which a container used it last; None: never since the start of the agent."""
 
     @property
     def unused_since(self) -> Seconds:

@@ -55,7 +55,7 @@ class Identity:
     token: str = field(repr=False)
 
     def cache_key(self, cache_type: str) -> Hashable:
-        """Whose the cached credentials are: the account's, or with the cache type ``Token`` those of this token."""
+        """The owner of the cached credentials: the account, or with the cache type ``Token`` this token."""
         mine = hashlib.sha256(self.token.encode()).hexdigest() if cache_type == TOKEN_CACHE else ""
         return (self.owner, self.annotations, mine)
 
@@ -122,7 +122,7 @@ def echoes_token(answer: ProviderAnswer, account: Identity | None, cache_type: s
 
 
 def cache_keys(repository: str, whose: Hashable) -> tuple[Hashable, ...]:
-    """Where a cached answer for a repository may be, first choice first."""
+    """The keys that a cached answer for a repository may have, first choice first."""
     return tuple(cache_key(kind, repository, whose) for kind in ("Image", "Registry", "Global"))
 
 

@@ -18,7 +18,7 @@ _SIGNATURE_FAILED: Final = "SignatureValidationFailed"
 
 
 class PullStep(Enum):
-    """What to do about an image, by policy and presence."""
+    """The step to take with an image, by policy and presence."""
 
     USE = auto()
     PULL = auto()

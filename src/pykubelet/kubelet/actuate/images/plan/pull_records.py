@@ -142,7 +142,7 @@ def read_record(data: bytes) -> PulledRecord:
 
 
 def credentials_of_pull(used: RegistryCredentials | None) -> PullCredentials:
-    """What to record of a pull with these credentials; None: without any."""
+    """The credentials to record of a pull with these credentials; None: without any."""
     owner = used.owner if used is not None else None
     if used is None or owner is None:
         return PullCredentials(node_pods_accessible=True)

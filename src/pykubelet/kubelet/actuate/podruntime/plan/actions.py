@@ -42,7 +42,7 @@ class SandboxVerdict:
     attempt: int = 0
     """Attempt number of that sandbox, or of the one to create."""
     reason: str = field(default="", compare=False)
-    """Why it cannot be used."""
+    """The reason why it cannot be used."""
 
 
 def compute_pod_actions(pod: Pod, status: PodRuntimeStatus, probes: Probes) -> PodActions:

@@ -82,7 +82,7 @@ class ContainerStarter:
         self.conflicts = NameConflicts()
         self.precreated = PrecreatedContainers()
         self._refusals: dict[PodUID, Counter[ContainerID]] = {}
-        """How often the runtime has refused to remove an attempt that never ran."""
+        """Number of times that the runtime has refused to remove an attempt that never ran."""
 
     def forget(self, uid: PodUID) -> None:
         """Forget a pod that was removed."""

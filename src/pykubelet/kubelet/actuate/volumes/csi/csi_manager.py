@@ -48,7 +48,7 @@ from pykubelet.models.storage_v1 import CSIDriver
 _log = logging.getLogger(__name__)
 
 _BRIEFLY: Final[Seconds] = 2.0
-"""How long a pod that ends waits until its volumes are unstaged: nearly always to the end."""
+"""Longest wait of a pod that ends for its volumes to be unstaged: nearly always to the end."""
 _ONE_POD: Final = "ReadWriteOncePod"
 _RETRY: Final[Seconds] = 1.0
 _MAX_RETRY: Final[Seconds] = 122.0

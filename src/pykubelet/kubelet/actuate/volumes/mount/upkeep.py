@@ -22,7 +22,7 @@ from pykubelet.kubelet.types.reports.work_meter import WorkMeter
 from pykubelet.models.core_v1 import Pod
 
 _BRIEFLY: Final[Seconds] = 2.0
-"""How long a sync waits for the round that it has begun: nearly always to its end."""
+"""Longest wait of a sync for the round that it has begun: nearly always to its end."""
 
 
 class VolumeUpkeep:

@@ -63,7 +63,7 @@ def shortages(wanted: Needs, others: Sequence[Needs], node: NodeProperties) -> t
 
 
 class Total:
-    """What pods need together; a pod is added in a time that does not depend on how many there are."""
+    """Total requests of pods; a pod is added in a time that does not depend on how many there are."""
 
     def __init__(self, pods: Iterable[Needs] = ()) -> None:
         self._pods = 0

@@ -1,4 +1,4 @@
-"""Which properties of the node count for admission: those of its object, or those of the configuration. Pure.
+"""Properties of the node that count for admission: those of its object, or those of the configuration. Pure.
 
 As in the Go kubelet, the object of the API server wins: others may have changed it, and the scheduler has seen it.
 """

@@ -1,4 +1,4 @@
-"""Which pods a critical pod preempts (pure).
+"""The pods that a critical pod preempts (pure).
 
 As few pods as possible are preempted, of the lowest QoS classes first: guaranteed ones only for what best-effort and
 burstable ones together do not free, burstable ones only for what is then missing besides the best-effort ones. Within a

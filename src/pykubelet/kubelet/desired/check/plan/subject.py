@@ -1,4 +1,4 @@
-"""What the rules of a check see: the pods to check with their places, and what surrounds them. Pure."""
+"""Input of the rules of a check: the pods to check with their places, and what surrounds them. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath

@@ -1,4 +1,4 @@
-"""Why a volume is not attached, by its VolumeAttachment (pure)."""
+"""The reason why a volume is not attached, by its VolumeAttachment (pure)."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Which mirror pods to create and to delete, from the desired pods and those of the API server. Pure."""
+"""Mirror pods to create and to delete, from the desired pods and those of the API server. Pure."""
 
 from collections.abc import Container, Iterable
 

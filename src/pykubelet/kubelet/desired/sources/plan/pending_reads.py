@@ -1,4 +1,4 @@
-"""When to read a changed file: soon, but not while it is half written. Pure.
+"""The time to read a changed file: soon, but not while it is half written. Pure.
 
 A file that was moved into place is complete. One that was written in place is read when its writer has closed it: at
 once if it is new, after 0.1 s if it has objects already, since a second write may follow the first. A file that

@@ -1,4 +1,4 @@
-"""Which file systems a node has, and what that means for the signals of disks (pure).
+"""The file systems of a node, and their meaning for the signals of disks (pure).
 
 Images, writable layers of containers, and the rest (logs, volumes) may share a file system or not. As in the Go
 kubelet, this decides what counts when pods are ranked, and what is removed before a pod is evicted

@@ -1,4 +1,4 @@
-"""When to look at the machine's memory again, and at which usage the kernel has to notify (pure)."""
+"""Time of the next look at the machine's memory, and the usage at which the kernel has to notify (pure)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final

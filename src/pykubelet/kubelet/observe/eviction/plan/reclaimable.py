@@ -1,4 +1,4 @@
-"""Which dead containers may be removed when a disk is short, without losing what the agent still needs to know."""
+"""Dead containers that may be removed when a disk is short, without losing what the agent still needs to know."""
 
 from collections.abc import Collection, Iterable
 

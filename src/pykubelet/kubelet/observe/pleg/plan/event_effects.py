@@ -1,4 +1,4 @@
-"""What PLEG does about an event of the runtime, by what it knows of the container. Pure."""
+"""PLEG's reaction to an event of the runtime, by what it knows of the container. Pure."""
 
 from typing import TypeAlias
 

@@ -1,4 +1,4 @@
-"""When PLEG lists all pods or checks single ones, whether it trusts the event stream, and its health. Pure.
+"""Schedule of PLEG's lists of all pods and checks of single ones, its trust in the event stream, its health. Pure.
 
 All times are monotonic seconds.
 """

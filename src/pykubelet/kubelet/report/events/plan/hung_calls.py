@@ -1,4 +1,4 @@
-"""What the owner of a pod is told of a blocking call that hangs, read from the name of the call's owner. Pure.
+"""Events for the owner of a pod about a blocking call that hangs, by the name of the call's owner. Pure.
 
 Owners of calls are ``pod/UID``, ``pod/UID/PART`` or the name of a component.
 """

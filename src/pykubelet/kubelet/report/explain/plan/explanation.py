@@ -1,4 +1,4 @@
-"""Why a pod is in its state, from the agent's own decisions. Pure.
+"""The reason why a pod is in its state, from the agent's own decisions. Pure.
 
 What the pod waits for now comes from its worker's last failures (back-offs, volumes), from its probes and from the
 steps of its start that are being taken; the rest is the journal.

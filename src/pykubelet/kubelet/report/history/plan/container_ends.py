@@ -1,4 +1,4 @@
-"""Which containers have ended between two statuses of a pod. Pure."""
+"""Containers that have ended between two statuses of a pod. Pure."""
 
 from collections.abc import Iterator
 from datetime import datetime

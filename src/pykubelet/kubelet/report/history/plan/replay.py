@@ -1,4 +1,4 @@
-"""What the records of a history file amount to: the last record of a key counts, and limits hold. Pure."""
+"""Replay of the records of a history file: the last record of a key counts, and limits hold. Pure."""
 
 from collections import OrderedDict
 from typing import Generic, TypeVar

@@ -1,4 +1,4 @@
-"""Why the node is not ready, and how often what its object shows is read again. Pure.
+"""The reason why the node is not ready, and the period of the reads of what its object shows. Pure.
 
 Texts are those of the Go kubelet (``pkg/kubelet/nodestatus``), since people and controllers know them.
 """

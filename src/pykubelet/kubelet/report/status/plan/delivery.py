@@ -1,4 +1,4 @@
-"""How long a status may be held back so that it is sent together with its outcome. Pure.
+"""Time that a status may be held back so that it is sent together with its outcome. Pure.
 
 A pod that starts quickly is Running before anyone could act on its being Pending with another condition, and a deleted
 pod that ends quickly is gone as soon. Each intermediate status would cost the API server a write and every watcher an

@@ -1,4 +1,4 @@
-"""What the delivery of a pod's status does next: send it, hold it back, delete the pod, or nothing. Pure.
+"""The next step in the delivery of a pod's status: send it, hold it back, delete the pod, or nothing. Pure.
 
 ``status_patcher.py`` carries it out. The state is a value; each function returns the one to keep.
 """
@@ -46,7 +46,7 @@ class Delivered(Struct, frozen=True, kw_only=True):
 
 
 class Request(StrEnum):
-    """What to do with the API server's object."""
+    """The request to make for the API server's object."""
 
     NONE = "none"
     PATCH = "patch"
@@ -67,7 +67,7 @@ class NextRequest(Struct, frozen=True):
 
 
 class Hold(Struct, frozen=True):
-    """How long a status is still to be held back."""
+    """Time that a status is still to be held back."""
 
     seconds: Seconds
     """0: send it now."""
