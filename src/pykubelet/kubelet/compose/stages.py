@@ -106,7 +106,7 @@ def _node_status_reader(
         image_cri=foundation.clients.image_cri,
         addresses=addresses,
         health=NodeHealth(
-            conditions=observers.health.current,
+            conditions=observers.health.reported,
             pleg_fault=observers.pleg.healthy,
             shutdown_fault=observers.shutdown.fault,
         ),

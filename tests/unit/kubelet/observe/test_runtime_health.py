@@ -13,7 +13,9 @@ from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.telemetry import telemetry
 
 READY = RuntimeConditions(True, True)
-NO_NETWORK = RuntimeConditions(True, False, "NetworkReady: cni plugin not initialized")
+NO_NETWORK = RuntimeConditions(
+    True, False, "NetworkReady=false reason:NetworkPluginNotReady message:cni plugin not initialized"
+)
 
 
 @dataclass
@@ -80,6 +82,23 @@ async def test_known_from_the_first_answer_on() -> None:
     runtime.answer = None
     await health.check()
     assert health.known()
+
+
+async def test_short_outage_is_not_reported_by_the_node() -> None:
+    runtime = Runtime()
+    health = runtime.health()
+    assert not health.reported().responding, "a new agent knows no better state"
+    await health.check()
+    runtime.answer = None
+    await runtime.clock.advance(29.9)
+    await health.check()
+    assert not health.current().runtime_ready
+    assert health.reported() == READY
+    await runtime.clock.advance(0.1)
+    assert health.reported() == health.current()
+    runtime.answer = NO_NETWORK
+    await health.check()
+    assert health.reported() == NO_NETWORK, "what the runtime itself tells is reported at once"
 
 
 async def test_a_network_that_becomes_ready_wakes_the_pods() -> None:

@@ -180,7 +180,7 @@ class PodSteps:
         conditions = self._conditions.current()
         if pod.spec.host_network or conditions.network_ready or not conditions.runtime_ready:
             return ()
-        message = f"network is not ready: {conditions.message or 'the runtime has no network configuration yet'}"
+        message = f"network is not ready: container runtime network not ready: {conditions.message}"
         self._telemetry.events.event(ref_of(pod), WARNING, Reason.NETWORK_NOT_READY, message)
         name = pod.metadata.name
         return (Failure(SyncAction.CREATE_SANDBOX, name, Reason.NETWORK_NOT_READY, message, transient=True),)

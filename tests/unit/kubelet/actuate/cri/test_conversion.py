@@ -154,3 +154,26 @@ def test_runtime_pods_groups_and_sorts_entries() -> None:
 def test_container_without_sandbox_is_listed() -> None:
     (pod,) = conversion.runtime_pods([], [pb.Container(id="c", labels=container_labels(POD, APP))])
     assert pod.sandboxes == ()
+
+
+@pytest.mark.parametrize(
+    ("unmet", "ready", "message"),
+    [
+        ((), (True, True), ""),
+        (("NetworkReady",), (True, False), "NetworkReady=false reason:Why message:no plugin"),
+        (("RuntimeReady", "NetworkReady"), (False, False), "RuntimeReady=false reason:Why message:no plugin"),
+        (("ContainerdHasNoDeprecationWarnings",), (True, True), ""),
+    ],
+)
+def test_only_a_condition_that_the_node_needs_is_a_fault(
+    unmet: tuple[str, ...], ready: tuple[bool, bool], message: str
+) -> None:
+    names = ("RuntimeReady", "NetworkReady", "ContainerdHasNoDeprecationWarnings")
+    conditions = [
+        pb.RuntimeCondition(type=name, status=name not in unmet, reason="Why", message="no plugin") for name in names
+    ]
+    handlers = [pb.RuntimeHandler(name="runc")]
+    status = pb.StatusResponse(status=pb.RuntimeStatus(conditions=conditions), runtime_handlers=handlers)
+    found = conversion.runtime_conditions(status)
+    assert ((found.runtime_ready, found.network_ready), found.message) == (ready, message)
+    assert found.responding and found.handlers == {"runc"}

@@ -85,7 +85,7 @@ async def test_faults_count_from_the_age_of_the_agent(tmp_path: Path) -> None:
     assert (await rig.reader.read()).faults == ()
     await rig.clock.advance(10)
     assert (await rig.reader.read()).faults == ("PLEG is not healthy: no list yet",)
-    rig.conditions = RuntimeConditions(message="away")
+    rig.conditions = RuntimeConditions(message="away", responding=False)
     assert (await rig.reader.read()).faults[0] == "container runtime is down: away"
 
 

@@ -165,7 +165,8 @@ async def test_pod_waits_for_the_network_only_if_it_needs_it(
     assert [(f.reason, f.transient, f.target) for f in result.failures] == (
         [("NetworkNotReady", True, "web")] if waits else []
     )
-    assert node.events == (["Warning NetworkNotReady network is not ready: no CNI plugin"] if waits else [])
+    text = "network is not ready: container runtime network not ready: no CNI plugin"
+    assert node.events == ([f"Warning NetworkNotReady {text}"] if waits else [])
 
 
 @pytest.mark.parametrize("runs", [False, True])

@@ -22,15 +22,11 @@ def test_node_without_faults_is_ready() -> None:
 @pytest.mark.parametrize(
     ("conditions", "fault"),
     [
-        (RuntimeConditions(False, False, "socket closed"), "container runtime is down: socket closed"),
-        (RuntimeConditions(False, True), "container runtime is down: it is not responding"),
+        (RuntimeConditions(message="socket closed", responding=False), "container runtime is down: socket closed"),
+        (RuntimeConditions(False, False, "RuntimeReady=false"), "container runtime not ready: RuntimeReady=false"),
         (
-            RuntimeConditions(True, False, "cni plugin not initialized"),
-            "container runtime network not ready: NetworkReady=false cni plugin not initialized",
-        ),
-        (
-            RuntimeConditions(True, False),
-            "container runtime network not ready: NetworkReady=false no network configuration yet",
+            RuntimeConditions(True, False, "NetworkReady=false"),
+            "container runtime network not ready: NetworkReady=false",
         ),
     ],
 )
@@ -44,7 +40,9 @@ def test_new_agent_has_ten_seconds_for_its_first_list_of_pods() -> None:
 
 
 def test_all_faults_are_told_in_the_order_of_the_go_kubelet() -> None:
-    found = faults(RuntimeConditions(False, False, "away"), pleg="no list", shutdown="node is shutting down")
+    found = faults(
+        RuntimeConditions(message="away", responding=False), pleg="no list", shutdown="node is shutting down"
+    )
     assert found == ("container runtime is down: away", "PLEG is not healthy: no list", "node is shutting down")
 
 

@@ -194,16 +194,14 @@ def _user(status: pb.ContainerStatus) -> tuple[int, int, tuple[int, ...]] | None
 
 
 def runtime_conditions(status: pb.StatusResponse) -> RuntimeConditions:
-    """Return the runtime's two required conditions, and the messages of all conditions that are not met."""
-    conditions = {c.type: c for c in status.status.conditions}
-    missing = [f"{c.type}: {c.message or c.reason}" for c in conditions.values() if not c.status]
+    """Return the runtime's two required conditions, which `CriClient.status` makes sure of.
 
-    def met(name: str) -> bool:
-        return name in conditions and conditions[name].status
-
-    return RuntimeConditions(
-        met("RuntimeReady"),
-        met("NetworkReady"),
-        "; ".join(missing),
-        frozenset(handler.name for handler in status.runtime_handlers),
-    )
+    Why one is not met is told as by the Go kubelet.
+    """
+    faults = {
+        c.type: "" if c.status else f"{c.type}=false reason:{c.reason} message:{c.message}"
+        for c in status.status.conditions
+    }
+    runtime, network = faults["RuntimeReady"], faults["NetworkReady"]
+    handlers = frozenset(handler.name for handler in status.runtime_handlers)
+    return RuntimeConditions(not runtime, not network, runtime or network, handlers)

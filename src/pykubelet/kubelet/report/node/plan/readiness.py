@@ -22,11 +22,12 @@ def readiness_faults(
     ``pleg`` and ``shutdown`` are the faults of PLEG and of a shutdown that has begun; ``age`` is that of the agent.
     """
     found = []
-    if not runtime.runtime_ready:
-        found.append(f"container runtime is down: {runtime.message or 'it is not responding'}")
+    if not runtime.responding:
+        found.append(f"container runtime is down: {runtime.message}")
+    elif not runtime.runtime_ready:
+        found.append(f"container runtime not ready: {runtime.message}")
     elif not runtime.network_ready:
-        reason = runtime.message or "no network configuration yet"
-        found.append(f"container runtime network not ready: NetworkReady=false {reason}")
+        found.append(f"container runtime network not ready: {runtime.message}")
     if pleg and age >= _PLEG_PATIENCE:
         found.append(f"PLEG is not healthy: {pleg}")
     if shutdown:
