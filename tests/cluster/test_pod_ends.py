@@ -4,6 +4,7 @@ import pytest
 
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import container_status, is_ready, wait_for
+from pykubelet.testing.envtest import ADMIN, EnvTest
 from tests.cluster.cluster_node import NODE, Cluster
 from tests.manifests import container, exec_handler, lingering, mount, pod, serving, sh
 
@@ -61,7 +62,7 @@ def test_hook_goes_on_until_its_container_is_killed(cluster: Cluster) -> None:
     cluster.delete("hooked", 1)
 
 
-def test_preempted_pod_ends_as_its_container_does(cluster: Cluster) -> None:
+def test_preempted_pod_ends_as_its_container_does(cluster: Cluster, apiserver: EnvTest) -> None:
     """Upstream's CriticalPod specs: a preempted pod whose container ends with 0 has Succeeded."""
     node = cluster.api.node(NODE)
     assert node is not None
@@ -78,6 +79,7 @@ def test_preempted_pod_ends_as_its_container_does(cluster: Cluster) -> None:
     unclean = cluster.until("unclean", lambda p: p.status.phase not in ("Pending", "Running"))
     assert (clean.status.phase, clean.status.reason) == ("Succeeded", "") and disrupted(clean)
     assert (unclean.status.phase, unclean.status.reason) == ("Failed", "Preempting") and disrupted(unclean)
+    assert 'kubelet_preemptions{preemption_signal="cpu"} 2.0' in cluster.ask("/metrics", apiserver.tokens[ADMIN])[1]
     for name in ("critical", "clean", "unclean"):
         cluster.delete(name, 1)
 

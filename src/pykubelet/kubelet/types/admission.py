@@ -17,6 +17,8 @@ class AdmissionVerdict:
     message: str = ""
     preempts: tuple[PodUID, ...] = ()
     """Pods to be preempted for it."""
+    preempted_for: str = ""
+    """The resource of which there is too little with them; the first one, if of several."""
     rule: str = field(default="", compare=False)
     """The rule that decided."""
 

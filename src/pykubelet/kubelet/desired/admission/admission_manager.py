@@ -58,7 +58,7 @@ class Admission:
                 allocations=deps.allocations,
                 judge=self._judge_resize,
                 infeasible=self._infeasible,
-                allocated=self._forget_needs,
+                allocated=self._resized,
                 pending=deps.pending,
                 telemetry=deps.telemetry,
             )
@@ -174,6 +174,10 @@ class Admission:
             needs = self._needs[uid] = needs_of(self.allocated(pod))
         return needs
 
+    def _resized(self, uid: PodUID, verdict: AdmissionVerdict) -> None:
+        self._forget_needs(uid)
+        self._report_preempted(verdict)
+
     def _forget_needs(self, uid: PodUID) -> None:
         self._needs.pop(uid, None)
 
@@ -186,11 +190,15 @@ class Admission:
             )
             self._deps.telemetry.events.event(ref, WARNING, verdict.reason, verdict.message)
             self._deps.telemetry.metrics.admission_rejected(verdict.reason)
-        if verdict.preempts:
-            gone = {ref_of(other).uid: ref_of(other) for other in self._deps.active()}
-            for uid in verdict.preempts:
-                self._deps.telemetry.events.event(gone[uid], WARNING, Reason.PREEMPT_CONTAINER, PREEMPTION_MESSAGE)
-                self._deps.telemetry.metrics.preempted("")
+        self._report_preempted(verdict)
+
+    def _report_preempted(self, verdict: AdmissionVerdict) -> None:
+        if not verdict.preempts:
+            return
+        gone = {ref_of(other).uid: ref_of(other) for other in self._deps.active()}
+        for uid in verdict.preempts:
+            self._deps.telemetry.events.event(gone[uid], WARNING, Reason.PREEMPT_CONTAINER, PREEMPTION_MESSAGE)
+            self._deps.telemetry.metrics.preempted(verdict.preempted_for)
 
 
 def _is_ending(pod: Pod) -> bool:

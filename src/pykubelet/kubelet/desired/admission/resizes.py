@@ -49,8 +49,8 @@ class ResizeDeps(Struct, frozen=True, kw_only=True):
     """Decides whether the pod fits with the resources of its spec instead of its allocation."""
     infeasible: Callable[[Pod], str]
     """Returns why the resize can never be done on this node; empty: it can."""
-    allocated: Callable[[PodUID], None]
-    """Called with a pod whose allocation has changed."""
+    allocated: Callable[[PodUID, AdmissionVerdict], None]
+    """Called with a pod whose allocation has changed, and the verdict about it."""
     telemetry: Telemetry[Meter]
 
 
@@ -114,7 +114,7 @@ class Resizes:
     def _allocate(self, uid: PodUID, pod: Pod, verdict: AdmissionVerdict) -> Resized:
         self.drop(uid)
         self._deps.allocations.set(pod)
-        self._deps.allocated(uid)
+        self._deps.allocated(uid, verdict)
         _log.info("pod resize: allocated", extra={"pod": str(ref_of(pod)), "uid": uid})
         text = f"Pod resize started: {resize_summary(pod, pod.metadata.generation)}"
         self._deps.telemetry.events.event(ref_of(pod), NORMAL, Reason.RESIZE_STARTED, text)

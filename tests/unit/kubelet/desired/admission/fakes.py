@@ -70,7 +70,7 @@ class AdmissionFakes:
         self.told.append(f"rejected {reason}")
 
     def preempted(self, signal: str) -> None:
-        self.told.append("preempted")
+        self.told.append(f"preempted for {signal}")
 
     def resize_accepted(self, trigger: str) -> None:
         self.told.append(f"accepted {trigger}")

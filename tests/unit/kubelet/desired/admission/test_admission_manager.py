@@ -74,7 +74,7 @@ def test_ending_pods_are_not_checked() -> None:
 def test_preemption_is_reported_for_each_victim() -> None:
     fakes = AdmissionFakes(running=[one_cpu("a")])
     assert fakes.admission().admit(static("s", {"cpu": "1"})).preempts == (A,)
-    assert fakes.told == ["a Warning Preempting: Preempted in order to admit critical pod", "preempted"]
+    assert fakes.told == ["a Warning Preempting: Preempted in order to admit critical pod", "preempted for cpu"]
 
 
 def test_malformed_request_is_a_rejection() -> None:

@@ -168,6 +168,8 @@ def test_resize_of_a_critical_pod_preempts_others() -> None:
     admission.updated(wants("a", "900m", 2, priority=2_000_000_000))
     (granted,) = admission.grant()
     assert granted.preempts == (PodUID("b"),)
+    victim = ["b Warning Preempting: Preempted in order to admit critical pod", "preempted for cpu"]
+    assert [told for told in fakes.told if "reempt" in told] == victim
 
 
 def test_static_pod_has_no_allocation_to_keep() -> None:

@@ -252,7 +252,9 @@ def test_confined_pod_needs_a_node_with_apparmor(pod: Pod, confined: bool) -> No
 
 def test_static_pod_preempts_others() -> None:
     others = [make_pod("small", {"cpu": "500m"}), make_pod("big", {"cpu": "1500m"})]
-    assert judge(static("new", {"cpu": "1"}), others) == AdmissionVerdict(preempts=(PodUID("big"),))
+    assert judge(static("new", {"cpu": "1"}), others) == AdmissionVerdict(
+        preempts=(PodUID("big"),), preempted_for="cpu"
+    )
 
 
 def test_node_that_shuts_down_admits_no_pod_and_preempts_none() -> None:

@@ -142,7 +142,7 @@ def told() -> bytes:
     metrics.node.evicted("memory.available")
     metrics.node.eviction_decided("memory.available", 0.1)
     metrics.pods.admission_rejected("OutOfcpu")
-    metrics.pods.preempted("")
+    metrics.pods.preempted("memory")
     metrics.pods.resize_accepted("pods_removed")
     metrics.pods.worker_duration("sync", 0.1)
     metrics.pods.pod_restarted(static=True)

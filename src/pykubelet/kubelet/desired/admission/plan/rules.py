@@ -122,7 +122,8 @@ def _preempt(wanted: Needs, others: Sequence[Needs], short: tuple[Shortage, ...]
     if isinstance(found, str):
         message = f"Unexpected error while attempting to recover from admission failure: {found}"
         return AdmissionVerdict("UnexpectedAdmissionError", message, rule="resources, with preemption")
-    return AdmissionVerdict(preempts=tuple(each.uid for each in found), rule="resources, with preemption")
+    gone = tuple(each.uid for each in found)
+    return AdmissionVerdict(preempts=gone, preempted_for=short[0].name, rule="resources, with preemption")
 
 
 def _app_armor(pod: Pod, node: NodeProperties, verdict: AdmissionVerdict) -> AdmissionVerdict:
