@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from pykubelet.base import tracing
 from pykubelet.base.transition_table import Life
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.control.workers.plan import lifecycle
 from pykubelet.kubelet.control.workers.plan.decisions import change_decisions, step_decisions
 from pykubelet.kubelet.control.workers.worker_interfaces import Meter
@@ -26,6 +27,10 @@ _SPANS: Final = {
     Phase.TERMINATED: "syncTerminatedPod",
     Phase.REMOVED: "removePod",
 }
+
+_CREATE, _UPDATE, _SYNC = "create", "update", "sync"
+_OPERATIONS: Final = {Phase.TERMINATING: "kill", Phase.TERMINATED: "terminated"}
+"""Label values of the metric of steps, which are upstream's: there a removal is no step of a worker."""
 
 TakeStep: TypeAlias = Callable[[Phase, WorkerState], Awaitable[StepResult]]
 """Takes the step of a phase; returns expected errors in the result (`PodSteps.take`)."""
@@ -60,7 +65,8 @@ class PodWorker:
         self._step: tuple[WorkerState, asyncio.Timeout] | None = None
         self._interrupted = False
         self._created_at = self._clock.monotonic()
-        self._steps_taken = 0
+        self._operation = _CREATE
+        """The label value of the next step of the phase SYNC."""
 
     def change(self, state: WorkerState) -> None:
         """Replace the worker's state; a running step that the new state makes obsolete is cancelled.
@@ -70,6 +76,8 @@ class PodWorker:
         before = self.state
         self._enter(state)
         self._journal.add(state.ref.uid, change_decisions(before, state))
+        if self._operation == _SYNC and state.pod is not before.pod:
+            self._operation = _UPDATE
         if self._step and not self._interrupted and lifecycle.interrupts(self._step[0], state):
             self._interrupted = True
             self._step[1].reschedule(asyncio.get_running_loop().time())
@@ -136,6 +144,10 @@ class PodWorker:
             return None
         finally:
             self._step = None
-            operation = "terminate" if phase is not Phase.SYNC else "sync" if self._steps_taken else "create"
-            self._steps_taken += 1
-            self._telemetry.metrics.worker_duration(operation, self._clock.monotonic() - begun)
+            self._measure(phase, self._clock.monotonic() - begun)
+
+    def _measure(self, phase: Phase, seconds: Seconds) -> None:
+        operation = self._operation if phase is Phase.SYNC else _OPERATIONS.get(phase)
+        self._operation = _SYNC
+        if operation is not None:
+            self._telemetry.metrics.worker_duration(operation, seconds)

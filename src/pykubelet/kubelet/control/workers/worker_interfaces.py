@@ -96,7 +96,7 @@ class Meter(Protocol):
         """Record that a worker started this long after its pod was handed over."""
 
     def worker_duration(self, operation: str, seconds: float) -> None:
-        """Record a step: ``create`` (the first), ``sync`` or ``terminate``."""
+        """Record a step: ``create`` (the first), ``update``, ``sync``, ``kill`` or ``terminated``."""
 
     def pod_restarted(self, *, static: bool) -> None:
         """Count a pod that its source listed again, under the same uid, while it was being stopped."""

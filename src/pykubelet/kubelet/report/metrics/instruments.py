@@ -50,7 +50,7 @@ class Instruments:
         self.history_failures = Counter("pykubelet_history_failures_total", text, registry=registry)
 
     def _pods(self) -> None:
-        text = "Seconds to sync one pod, by operation: create, update, sync or terminate."
+        text = "Seconds to sync one pod, by operation: create, update, sync, kill or terminated."
         self.worker_duration = self._histogram("pod_worker_duration_seconds", text, _DEFAULT, "operation_type")
         text = "Seconds from seeing a pod to starting its worker."
         self.worker_start_duration = self._histogram("pod_worker_start_duration_seconds", text, _DEFAULT)

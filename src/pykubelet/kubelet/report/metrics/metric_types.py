@@ -22,6 +22,16 @@ _NO_FAILURES: Final = frozenset(
 """Waiting reasons that are no start errors."""
 _CANNOT_RUN: Final = frozenset({"ContainerCannotRun", "StartError"})
 """Reasons of runtimes for the end of a container whose program never ran."""
+_SHORTAGE: Final = "OutOf"
+_REJECTIONS: Final = frozenset(
+    {
+        *(f"{_SHORTAGE}{resource}" for resource in ("cpu", "memory", "ephemeral-storage", "pods")),
+        *("AppArmor", "Evicted", "NodeShutdown", "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch"),
+        *("SupplementalGroupsPolicyNotSupported", "SysctlForbidden", "UnexpectedAdmissionError"),
+        "VolumeAttachmentLimitExceeded",
+    }
+)
+"""Reasons of rejected pods that are label values of their own."""
 _MB: Final = 1024 * 1024
 _IMAGE_SIZES: Final = (
     (100 * 1024 * _MB, "GT100GB"),
@@ -86,6 +96,13 @@ def count_runtime(pods: Iterable[RuntimePod]) -> tuple[int, dict[str, int]]:
 def count_ephemeral(pods: Iterable[Pod]) -> int:
     """Count the ephemeral containers that pods declare."""
     return sum(len(pod.spec.ephemeral_containers) for pod in pods)
+
+
+def rejection_label(reason: str) -> str:
+    """Return the label of a pod's rejection; a pod may lack any number of resources, whose names are not labels."""
+    if reason in _REJECTIONS:
+        return reason
+    return "OutOfExtendedResources" if reason.startswith(_SHORTAGE) else "Other"
 
 
 def image_size_label(size_bytes: int) -> str:

@@ -2,6 +2,7 @@
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.metrics.instruments import Instruments
+from pykubelet.kubelet.report.metrics.metric_types import rejection_label
 
 
 class PodMetrics:
@@ -12,7 +13,7 @@ class PodMetrics:
 
     def admission_rejected(self, reason: str) -> None:
         """Count a pod rejected at admission."""
-        self._own.admission_rejections.labels(reason).inc()
+        self._own.admission_rejections.labels(rejection_label(reason)).inc()
 
     def preempted(self, signal: str) -> None:
         """Count a pod preempted for that resource."""
@@ -27,7 +28,7 @@ class PodMetrics:
         self._own.worker_start_duration.observe(seconds)
 
     def worker_duration(self, operation: str, seconds: Seconds) -> None:
-        """Record a pod worker's step; ``operation`` is create, update, sync or terminate."""
+        """Record a pod worker's step; ``operation`` is create, update, sync, kill or terminated."""
         self._own.worker_duration.labels(operation).observe(seconds)
 
     def pod_restarted(self, *, static: bool) -> None:

@@ -33,7 +33,21 @@ async def test_removed_pod_leaves_nothing_on_the_node() -> None:
         await node.clock.settle()
         assert node.calls == ["kill u1 grace=None", "release u1", "remove u1", "forget u1", "status-remove u1"]
         assert not list(workers.known)
-        assert node.metered == ["started", "create", "sync", "terminate", "terminate", "terminate"]
+        assert node.metered == ["started", "create", "sync", "kill", "terminated"]
+
+
+async def test_steps_are_measured_by_the_operations_of_upstream() -> None:
+    node = Node()
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        node.metered.clear()
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        workers.poke(U1)
+        await node.clock.settle()
+        assert node.metered == ["update", "sync"]
 
 
 async def test_pod_added_before_the_workers_run_is_started() -> None:

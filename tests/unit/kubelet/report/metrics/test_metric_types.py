@@ -10,6 +10,7 @@ from pykubelet.kubelet.report.metrics.metric_types import (
     newly_failed_to_start,
     newly_started,
     newly_terminated,
+    rejection_label,
     sandbox_newly_ready,
 )
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
@@ -42,6 +43,21 @@ MB = 1024 * 1024
 )
 def test_image_size_has_the_label_of_its_bucket(size: int, label: str) -> None:
     assert image_size_label(size) == label
+
+
+@pytest.mark.parametrize(
+    ("reason", "label"),
+    [
+        ("OutOfcpu", "OutOfcpu"),
+        ("OutOfephemeral-storage", "OutOfephemeral-storage"),
+        ("OutOfexample.com/gpu", "OutOfExtendedResources"),
+        ("OutOfhugepages-3Mi", "OutOfExtendedResources"),
+        ("NodeShutdown", "NodeShutdown"),
+        ("NodeAffinity", "Other"),
+    ],
+)
+def test_reason_of_a_rejection_is_one_of_those_that_upstream_has(reason: str, label: str) -> None:
+    assert rejection_label(reason) == label
 
 
 def test_counting_what_the_runtime_has() -> None:
