@@ -23,6 +23,8 @@ def _condition(found: Pod, kind: str) -> tuple[str, object]:
 def test_a_restart_of_the_agent_changes_nothing(cluster: Cluster) -> None:
     cluster.run(pod("steady", container(command=serving("touch /tmp/ok"), readinessProbe=_PROBE)))
     before = cluster.ready("steady")
+    node = cluster.api.node_condition(NODE)
+    assert node["status"] == "True"
     cluster.agent.kill()
     cluster.agent.start()
     cluster.run(pod("later"))
@@ -31,6 +33,8 @@ def test_a_restart_of_the_agent_changes_nothing(cluster: Cluster) -> None:
     assert after is not None
     assert _condition(after, "Ready") == _condition(before, "Ready")
     assert _condition(after, "ContainersReady") == _condition(before, "ContainersReady")
+    now = cluster.api.node_condition(NODE)
+    assert (now["status"], now["lastTransitionTime"]) == ("True", node["lastTransitionTime"])
     old, new = container_status(before), container_status(after)
     assert (new.container_id, new.restart_count, new.ready, new.started) == (old.container_id, 0, True, True)
     cluster.delete("steady")

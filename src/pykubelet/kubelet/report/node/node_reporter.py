@@ -33,6 +33,7 @@ from pykubelet.kubelet.report.node.plan.node_object import (
     conditions_overwritten,
     is_changed,
     is_newer,
+    is_ready,
     new_node,
     node_status,
     reconcile_patch,
@@ -147,13 +148,13 @@ class NodeReporter:
 
     async def report(self) -> None:
         """Bring the Node object up to date if it has changed."""
-        facts = await self._read_facts()
+        facts = await self._deps.facts.read()
         if self._node is None:
             await self._register(facts)
             return
         node = await self._correct_labels(self._node)
         now = self._deps.telemetry.clock.monotonic()
-        facts = with_cloud_addresses(facts, node.status, self._config)
+        facts = self._completed(facts, node.status)
         status = node_status(facts, self._sent or node.status, self._config, self._deps.telemetry.clock.now())
         self._deps.addresses(status.addresses)
         is_due = (
@@ -183,9 +184,16 @@ class NodeReporter:
             self._node = corrected
         return corrected
 
-    async def _read_facts(self) -> NodeState:
-        facts, fault = await self._deps.facts.read(), self._deps.storage_fault()
-        return facts if fault is None else replace(facts, faults=(*facts.faults, fault))
+    def _completed(self, facts: NodeState, there: NodeStatus) -> NodeState:
+        """Return the facts with what does not come from the machine; ``there`` is the status that the node has.
+
+        A node that an earlier agent has reported as ready has its CSINode, which this agent finds in a moment: it must
+        not become unready by a restart.
+        """
+        fault = self._deps.storage_fault()
+        if fault is not None and (self._sent is not None or not is_ready(there)):
+            facts = replace(facts, faults=(*facts.faults, fault))
+        return with_cloud_addresses(facts, there, self._config)
 
     async def _send(self, there: NodeStatus, status: NodeStatus, *, reset_extended: bool = False) -> None:
         target, deletions, before = NODES.at("", self._config.name, "status"), self._deletions, self._node
@@ -209,7 +217,7 @@ class NodeReporter:
     def _note_sent(self, status: NodeStatus) -> None:
         self._sent = status
         self._sent_at = self._deps.telemetry.clock.monotonic()
-        if any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions):
+        if is_ready(status):
             self._deps.telemetry.metrics.ready()
         for reason in condition_events(self._conditions_reported, status.conditions):
             self._record_event(reason)
@@ -229,8 +237,8 @@ class NodeReporter:
         architecture, refused = self._deps.facts.architecture(), None
         if config.register:
             self._deps.telemetry.metrics.registering()
-            first = with_cloud_addresses(facts, NodeStatus(), config)
-            status = node_status(first, NodeStatus(), config, self._deps.telemetry.clock.now())
+            first = NodeStatus()
+            status = node_status(self._completed(facts, first), first, config, self._deps.telemetry.clock.now())
             self._deps.addresses(status.addresses)
             try:
                 node = await client.create(NODES.all(), new_node(config, status, architecture))
@@ -262,8 +270,7 @@ class NodeReporter:
         before, now = node.status.node_info, facts.info.boot_id
         if before is not None and before.boot_id not in ("", now):
             self._deps.telemetry.events.event(None, WARNING, REBOOTED, reboot_message(config.name, now))
-        facts = with_cloud_addresses(facts, node.status, config)
-        status = node_status(facts, node.status, config, self._deps.telemetry.clock.now())
+        status = node_status(self._completed(facts, node.status), node.status, config, self._deps.telemetry.clock.now())
         self._deps.addresses(status.addresses)
         # Device plugins of an earlier agent are gone; what people have set is set again by them, as with upstream.
         await self._send(node.status, status, reset_extended=True)

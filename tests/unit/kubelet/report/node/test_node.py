@@ -309,6 +309,19 @@ async def test_a_node_is_not_ready_before_its_csi_node_is_there(api: Api) -> Non
     assert state.fault() is None
 
 
+async def test_node_that_was_ready_stays_so_while_a_new_agent_looks_for_its_csi_node(api: Api) -> None:
+    first = make(api)
+    async with running(first.reporter.run()):
+        await until(first.is_ready)
+    state = CsiNodeState()
+    rig = make(api, storage_fault=state.fault, changes=(state.initialized,))
+    await rig.reporter.report()
+    assert rig.is_ready()
+    state.failed(Invalid("no rights"))
+    await rig.reporter.report()
+    assert not rig.is_ready(), "only the first status is a matter of time"
+
+
 async def test_the_addresses_of_each_status_are_told(api: Api) -> None:
     told: list[tuple[core.NodeAddress, ...]] = []
     rig = make(api, addresses=told.append)

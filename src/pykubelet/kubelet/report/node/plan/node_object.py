@@ -216,6 +216,11 @@ def is_newer(one: Node, other: Node) -> bool:
     return int(versions[0]) > int(versions[1])
 
 
+def is_ready(status: NodeStatus) -> bool:
+    """Whether the node is reported as ready."""
+    return any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions)
+
+
 def status_patch(before: NodeStatus, after: NodeStatus, *, reset_extended: bool = False) -> dict[str, object]:
     """Return the strategic merge patch of ``nodes/status``; ``before`` is what the API server has.
 
