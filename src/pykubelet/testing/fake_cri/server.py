@@ -13,14 +13,15 @@ from pykubelet.testing.fake_cri.faults import RpcError
 from pykubelet.testing.fake_cri.router import Router
 
 _Context = grpc.aio.ServicerContext[Message, Message]
+MAX_CALLS = 1024
+"""Calls of one connection at a time, as of ``pykubelet-criserver``."""
 
 
 @asynccontextmanager
 async def serve(cri: FakeCri, socket: Path) -> AsyncIterator[str]:
     """Serve the fake at a socket; yields the endpoint. The end of the block disconnects the clients."""
-    server = grpc.aio.server(
-        options=(("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE))
-    )
+    sizes = (("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE))
+    server = grpc.aio.server(options=(*sizes, ("grpc.max_concurrent_streams", MAX_CALLS)))
     server.add_generic_rpc_handlers(_handlers(cri.router))
     server.add_insecure_port(f"unix:{socket}")
     await server.start()

@@ -1,9 +1,10 @@
-"""Transport of CRI and CSI calls: one gRPC channel over a unix socket.
+"""Transport of CRI and CSI calls: gRPC channels over a unix socket.
 
 Tests replace `Transport`: the fake runtime also has one without gRPC, for tests in virtual time.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Generic, Protocol, TypeVar
 
@@ -23,6 +24,10 @@ MAX_MESSAGE = 16 * MIB
 
 _MAX_SOCKET_PATH = 107
 """Maximum length of a path in sockaddr_un (unix(7)), without the NUL."""
+
+_MOST_CALLS = 512
+"""Calls on one connection. A runtime limits them (this project's: 1024), and further ones would wait for those that
+pods keep from ending: the commands of their probes, and stops of containers, last as long as their specs say."""
 
 _CHANNEL_OPTIONS: tuple[tuple[str, str | int], ...] = (
     # The default authority would be the escaped path of the socket, which Go servers reject.
@@ -88,33 +93,58 @@ class Transport(Protocol):
         ...
 
 
-class GrpcTransport:
-    """Transport over gRPC. Create it inside the running loop; the first call opens the connection."""
+class _Channel:
+    """A connection, which the first call opens."""
 
     def __init__(self, socket: str) -> None:
-        self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=_CHANNEL_OPTIONS)
+        self.grpc = grpc.aio.insecure_channel(f"unix:{socket}", options=_CHANNEL_OPTIONS)
+        self.calls = 0
+        """Calls that have begun and not ended."""
+
+
+class GrpcTransport:
+    """Transport over gRPC. Create it inside the running loop; calls open as many connections as they need."""
+
+    def __init__(self, socket: str) -> None:
+        self._socket = socket
+        self._channels: list[_Channel] = []
 
     async def unary(self, call: UnaryCall[_Request, _Reply], request: _Request, timeout: Seconds | None) -> _Reply:
-        method: grpc.aio.UnaryUnaryMultiCallable[_Request, _Reply] = self._channel.unary_unary(
-            call.path, call.request.SerializeToString, call.reply.FromString
-        )
-        return await method(request, timeout=timeout, metadata=tuple(tracing.carrier().items()))
+        with self._channel() as channel:
+            method: grpc.aio.UnaryUnaryMultiCallable[_Request, _Reply] = channel.unary_unary(
+                call.path, call.request.SerializeToString, call.reply.FromString
+            )
+            return await method(request, timeout=timeout, metadata=tuple(tracing.carrier().items()))
 
     async def stream(
         self, call: StreamCall[_Request, _Reply], request: _Request, timeout: Seconds | None
     ) -> AsyncGenerator[_Reply, None]:
-        method: grpc.aio.UnaryStreamMultiCallable[_Request, _Reply] = self._channel.unary_stream(
-            call.path, call.request.SerializeToString, call.reply.FromString
-        )
-        replies = method(request, timeout=timeout, metadata=call.metadata)
-        try:
-            async for reply in replies:
-                yield reply
-        finally:
-            replies.cancel()
+        with self._channel() as channel:
+            method: grpc.aio.UnaryStreamMultiCallable[_Request, _Reply] = channel.unary_stream(
+                call.path, call.request.SerializeToString, call.reply.FromString
+            )
+            replies = method(request, timeout=timeout, metadata=call.metadata)
+            try:
+                async for reply in replies:
+                    yield reply
+            finally:
+                replies.cancel()
 
     async def close(self) -> None:
-        await self._channel.close(None)
+        for channel in self._channels:
+            await channel.grpc.close(None)
+
+    @contextmanager
+    def _channel(self) -> Iterator[grpc.aio.Channel]:
+        """The first channel that has room for a call, for the time of the block. Idle ones close their connections."""
+        found = next((each for each in self._channels if each.calls < _MOST_CALLS), None)
+        if found is None:
+            self._channels.append(found := _Channel(self._socket))
+        found.calls += 1
+        try:
+            yield found.grpc
+        finally:
+            found.calls -= 1
 
 
 def socket_path(endpoint: str) -> str:

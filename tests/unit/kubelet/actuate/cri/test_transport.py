@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.clock import SystemClock
+from pykubelet.base.concurrency.tasks import cancel_all
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.kubelet.actuate.cri import CriClient, CriTimeout
 from pykubelet.kubelet.actuate.cri.caller import CriOptions
@@ -15,6 +16,7 @@ from pykubelet.kubelet.actuate.cri.transport import socket_path
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import ExecScript, FakeCri, Fault, serve
+from pykubelet.testing.fake_cri.server import MAX_CALLS
 from pykubelet.testing.wait import until
 
 POD = pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name="pod", namespace="ns", uid="u1"))
@@ -124,6 +126,18 @@ async def test_a_handshake_may_take_its_time(tmp_path: Path) -> None:
         CriClient.connect(endpoint) as client,
     ):
         assert (await client.version()).runtime_name
+
+
+async def test_commands_that_pods_keep_from_ending_hold_up_no_other_call(tmp_path: Path) -> None:
+    async with served(tmp_path, CriOptions(request_timeout=5)) as (cri, client):
+        container = await _started(client, cri)
+        cri.inject(Fault("ExecSync", hang=True))
+        commands = [asyncio.create_task(client.exec_sync(container, ["sleep"])) for _ in range(MAX_CALLS + 1)]
+        await until(lambda: len(cri.calls("ExecSync")) >= MAX_CALLS)
+        try:
+            assert (await client.version()).runtime_name
+        finally:
+            await cancel_all(commands)
 
 
 async def _answers(client: CriClient) -> bool:
