@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.types.ids import SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.agent import wait_for
 from pykubelet.testing.criserver import PrivateCriServer
@@ -80,6 +81,21 @@ class Disk:
 
         return asyncio.run(ask())
 
+    def images(self) -> list[str]:
+        """The names of the images."""
+
+        async def ask() -> list[str]:
+            async with CriClient.connect(self.server.endpoint) as client:
+                return [name for image in await client.list_images() for name in image.repo_tags]
+
+        return asyncio.run(ask())
+
+
+async def _remove_sandbox(endpoint: str, sandbox: str) -> None:
+    async with CriClient.connect(endpoint) as client:
+        await client.stop_pod_sandbox(SandboxID(sandbox))
+        await client.remove_pod_sandbox(SandboxID(sandbox))
+
 
 async def _make_sandbox(endpoint: str, cgroup: str) -> str:
     config = pb.PodSandboxConfig(
@@ -126,6 +142,7 @@ def disk(isolation: Isolation) -> Iterator[Disk]:
     ("path", "kind"),
     [
         ("images/blobs/sha256/*", "unusable file"),
+        ("images/index.json", "unusable file"),
         ("storage/layers/1", "unused image layer"),
         (f"storage/containers/{_CONTAINER}", "unused root file system"),
         (f"storage/containers/{_CONTAINER}/volumes", "trash"),
@@ -153,6 +170,38 @@ def test_server_with_a_file_that_the_file_system_cannot_look_up_serves_and_names
         disk.server.signal(signal.SIGKILL)
         disk.server.start()
         assert disk.ask()[0] == sandboxes
+
+
+def test_images_are_pulled_without_the_former_index(disk: Disk) -> None:
+    disk.server.signal(signal.SIGKILL)
+    disk.unmount()
+    disk.damage("images/index.json")
+    for _ in range(2):
+        disk.server.start()
+        disk.server.load(ImageSpec(BUSYBOX))
+        disk.server.signal(signal.SIGKILL)
+    disk.server.start()
+    assert disk.images() == [BUSYBOX]
+
+
+def test_state_file_that_fsck_has_repaired_brings_back_no_sandbox(disk: Disk) -> None:
+    disk.server.signal(signal.SIGKILL)
+    disk.unmount()
+    disk.damage("state.db")
+    disk.server.start()
+    (sandbox,), _ = disk.ask()
+    asyncio.run(_remove_sandbox(disk.server.endpoint, sandbox))
+    disk.server.signal(signal.SIGKILL)
+    disk.unmount()
+    subprocess.run(["e2fsck", "-fy", str(disk.file)], check=False, capture_output=True)
+    disk.mount()
+    assert (disk.root / "state.db").is_file()
+    for _ in range(2):
+        disk.server.start()
+        assert disk.ask()[0] == []
+        disk.server.signal(signal.SIGKILL)
+        # A server of an older version, which knows this name only, would find what is out of date.
+        assert not (disk.root / "state.db").exists()
 
 
 def _manifest(disk: Disk) -> str:

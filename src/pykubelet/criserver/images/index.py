@@ -2,7 +2,7 @@
 
 An image is added only after all its blobs are in the store, and removed before any blob is removed. An image that is
 damaged, or whose configuration exceeds the ``limits``, is quarantined when the index is read, and pulled again. So is
-the whole index if it cannot be read or a newer version wrote it.
+the whole index if it cannot be read or a newer version wrote it; another file follows one that cannot be looked up.
 """
 
 import logging
@@ -22,6 +22,7 @@ from pykubelet.criserver.directories import set_aside
 from pykubelet.criserver.images.image_types import ImageRecord
 from pykubelet.criserver.images.limits import MAX_NAMES, check_config, check_names, with_newest_names
 from pykubelet.criserver.images.reference import is_digest
+from pykubelet.criserver.numbered_files import find_numbered
 from pykubelet.linux.errors import wrap
 
 _log = logging.getLogger(__name__)
@@ -51,8 +52,14 @@ class ImageIndex:
     """The images in memory and on disk. Blocking; one change at a time."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        found = find_numbered(path)
+        self._path = found.path
+        self._quarantine_file = quarantine_of(path)
+        self.unusable = found.unusable
+        """Earlier files, which the file system cannot look up."""
         remove_temporary_files(path.parent)
+        for other in found.others:
+            _set_aside(other)
         self.images: dict[str, ImageRecord] = {image.id: image for image in self._load()}
 
     def put(self, record: ImageRecord) -> None:
@@ -113,10 +120,7 @@ class ImageIndex:
                 "image index unusable: images must be pulled again",
                 extra={"file": str(self._path), "error": str(error)},
             )
-            try:
-                set_aside(self._path)
-            except OSError as refused:
-                _log.error("cannot set aside the image index", extra={"file": str(self._path), "error": str(refused)})
+            _set_aside(self._path)
             return ()
 
     def _sound(self, raw: Iterable[Raw]) -> Iterable[ImageRecord]:
@@ -141,7 +145,7 @@ class ImageIndex:
 
     def _quarantine(self, bad: Iterable[Raw]) -> None:
         """Append images to the quarantine file, which may have some of earlier starts."""
-        aside = quarantine_of(self._path)
+        aside = self._quarantine_file
         kept = _quarantined(aside)
         try:
             if kept is None:
@@ -166,6 +170,13 @@ def _encoded(images: Mapping[str, ImageRecord], put: str, *, is_new: bool) -> by
 def _in_memory(encoded: bytes) -> int:
     """About the bytes that an image takes in memory, where one character can widen all others of its text."""
     return len(encoded) * (1 if encoded.isascii() else 4) + _OF_VALUE * encoded.count(b'","')
+
+
+def _set_aside(index: Path) -> None:
+    try:
+        set_aside(index)
+    except OSError as error:
+        _log.error("cannot set aside the image index", extra={"file": str(index), "error": str(error)})
 
 
 def quarantine_of(index: Path) -> Path:

@@ -4,10 +4,8 @@
 commits, and it also ends every container in them.
 """
 
-import errno
 import logging
 import os
-import re
 import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,6 +14,7 @@ from typing import TypeVar
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
+from pykubelet.criserver.numbered_files import find_numbered, parts_of
 from pykubelet.criserver.store.own_thread import OwnThread
 
 _log = logging.getLogger(__name__)
@@ -42,8 +41,8 @@ _OUTSIDE = frozenset(
         *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM),
     )
 )
-_UNREADABLE = frozenset((errno.EIO, errno.EBADMSG, errno.EUCLEAN))
-"""Error numbers for an inode that cannot be read, or has a bad checksum (ext4: EBADMSG, xfs: EUCLEAN)."""
+_PARTS = ("", "-wal", "-shm")
+"""Endings of the names of a database file, and of those that SQLite keeps beside it."""
 
 Restore = Callable[[sqlite3.Connection], int]
 """Fills new tables; returns the number of restored records."""
@@ -121,48 +120,34 @@ class Database:
     def _open(self) -> None:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._path = self._latest()
+            self._choose_file()
             self._set_aside_obstacles()
             try:
                 self._connection = self._connect()
             except sqlite3.DatabaseError as error:
                 if _is_outside(error):
                     raise
-                self._set_aside(error)
+                self._set_aside(self._path, error)
                 self._connection = self._connect()
         except (sqlite3.Error, OSError) as error:
             raise self._failure(error) from error
 
-    def _latest(self) -> Path:
-        """The file to open: the one with the highest number, or a new one if the file system cannot look that up.
-
-        An inode with a bad checksum can be neither opened nor renamed until the file system is checked. The former file
-        has older records then, so that it is not opened again.
-        """
-        named = re.compile(rf"{re.escape(self._path.stem)}-([0-9]{{1,9}}){re.escape(self._path.suffix)}(-wal|-shm)?")
-        found = (named.fullmatch(name) for name in os.listdir(self._path.parent))  # noqa: PTH208 - looks up no inode
-        number = max((int(match[1]) for match in found if match), default=1)
-        latest, following = self._numbered(number), self._numbered(number + 1)
-        error = next(filter(None, map(_lookup_error, _parts(latest))), None)
-        if error is None:
-            return latest
-        self.intact = False
-        _log.error(
-            "state file: the file system cannot look it up, check it (fsck); using another file",
-            extra={"file": str(latest), "instead": str(following), "error": str(error)},
-        )
-        return following
-
-    def _numbered(self, number: int) -> Path:
-        return self._path if number == 1 else self._path.with_stem(f"{self._path.stem}-{number}")
+    def _choose_file(self) -> None:
+        """Choose the file to open. Of several the copies tell which has the newest records: all are set aside then."""
+        found = find_numbered(self._path, _PARTS)
+        self._path = found.path
+        self.intact = not found.is_next
+        if found.others:
+            for file in (*found.others, *(() if found.is_next else (found.path,))):
+                self._set_aside(file, sqlite3.DatabaseError("there is another one, and either may be out of date"))
 
     def _set_aside_obstacles(self) -> None:
         """Set aside files that cannot be the database, or are too large to check."""
-        for part in _parts(self._path):
+        for part in parts_of(self._path, _PARTS):
             if os.path.lexists(part) and not part.is_file():
-                self._set_aside(sqlite3.DatabaseError(f"{part.name} is not a regular file"))
+                self._set_aside(self._path, sqlite3.DatabaseError(f"{part.name} is not a regular file"))
         if self._path.exists() and self._path.stat().st_size > _MOST:
-            self._set_aside(sqlite3.DatabaseError(f"it is larger than {_MOST} bytes"))
+            self._set_aside(self._path, sqlite3.DatabaseError(f"it is larger than {_MOST} bytes"))
 
     def _connect(self) -> sqlite3.Connection:
         # Requests contain secrets; SQLite gives the files beside it the same mode.
@@ -204,19 +189,19 @@ class Database:
                 extra={"file": str(self._path), "records": restored},
             )
 
-    def _set_aside(self, error: sqlite3.DatabaseError) -> None:
+    def _set_aside(self, path: Path, error: sqlite3.DatabaseError) -> None:
         self.intact = False
         now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
-        aside = self._path.with_name(f"{self._path.name}.damaged-{now}")
+        aside = path.with_name(f"{path.name}.damaged-{now}")
         number = 1
         while os.path.lexists(aside):
             number += 1
-            aside = aside.with_name(f"{self._path.name}.damaged-{now}-{number}")
+            aside = aside.with_name(f"{path.name}.damaged-{now}-{number}")
         _log.error(
             "state file unusable: set aside",
-            extra={"file": str(self._path), "kept_as": str(aside), "error": str(error)},
+            extra={"file": str(path), "kept_as": str(aside), "error": str(error)},
         )
-        for part, kept in zip(_parts(self._path), _parts(aside), strict=True):
+        for part, kept in zip(parts_of(path, _PARTS), parts_of(aside, _PARTS), strict=True):
             if os.path.lexists(part):
                 part.rename(kept)
 
@@ -224,20 +209,6 @@ class Database:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def _parts(path: Path) -> list[Path]:
-    """A database file, and the files that SQLite keeps beside it."""
-    return [path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm")]
-
-
-def _lookup_error(path: Path) -> OSError | None:
-    """The error with which the disk or its file system answers when the file is looked up."""
-    try:
-        path.lstat()
-    except OSError as error:
-        return error if error.errno in _UNREADABLE else None
-    return None
 
 
 def _is_outside(error: sqlite3.Error) -> bool:

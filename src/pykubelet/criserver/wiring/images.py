@@ -94,7 +94,8 @@ def _open(
     directory = settings.root / "storage"
     make_traversable(settings.root, settings.root_filesystems)
     content = ContentStore(settings.root / "images")
-    index = settings.root / "images" / "index.json"
+    index_file = settings.root / "images" / "index.json"
+    index = ImageIndex(index_file)
     label = selinux.container_labels().layers if settings.enable_selinux else ""
     limits = Limits(reserve=OF_IMAGES.share, reserve_most=OF_IMAGES.most)
     layers = Layers(root=directory, blob=content.path, clock=clock, label=label, limits=limits)
@@ -104,7 +105,7 @@ def _open(
     trust = Trust(policy.rule_for)
     deps = ImageDeps(
         content=content,
-        index=ImageIndex(index),
+        index=index,
         layers=layers,
         retainer=snapshots,
         registry=RegistryClient(
@@ -131,5 +132,5 @@ def _open(
         layers=layers,
         registries=registries,
         policy=policy,
-        quarantined=tuple(find_quarantined(settings.root, index, content.unusable)),
+        quarantined=tuple(find_quarantined(settings.root, index_file, (*content.unusable, *index.unusable))),
     )

@@ -154,6 +154,23 @@ async def test_files_set_aside_in_one_second_are_numbered(tmp_path: Path) -> Non
     assert {file.name for file in tmp_path.glob("*.damaged-*")} == {_ASIDE, f"{_ASIDE}-2", f"{_ASIDE}-3"}
 
 
+@pytest.mark.parametrize(("older", "newer"), [("state.db", "state-2.db"), ("state-2.db", "state.db")])
+async def test_of_two_files_the_copies_tell_the_newest_records(tmp_path: Path, older: str, newer: str) -> None:
+    """A check of the file system has repaired the former file, or an older server has made it again."""
+    path, former = tmp_path / "state.db", tmp_path / "former"
+    await _filled(path)
+    shutil.copy(path, former)
+    store = await Store.open(path)
+    await store.containers.delete(CONTAINER.id)
+    await store.sandboxes.put(stopped := replace(SANDBOX, phase=SandboxPhase.STOPPED))
+    await store.close()
+    path.rename(tmp_path / newer)
+    former.rename(tmp_path / older)
+    assert await _read(path) == (False, ([stopped], []))
+    assert len(list(tmp_path.glob("*.db.damaged-*"))) == 2
+    assert await _read(path) == (True, ([stopped], []))
+
+
 async def test_directory_of_the_file_is_private(tmp_path: Path) -> None:
     store = await Store.open(tmp_path / "new" / "state.db")
     await store.close()
