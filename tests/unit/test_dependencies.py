@@ -73,7 +73,6 @@ def test_dependencies_are_passed_by_keyword() -> None:
 
 MANY_PARTS: Final[Mapping[str, int]] = {
     # What one builder has built, of which each other builder uses some: nothing is constructed from the whole.
-    "pykubelet.criserver.container.build.ContainerComponents": 13,
     "pykubelet.kubelet.actuate.assembly.Actuators": 11,
     "pykubelet.kubelet.compose.observe.Observers": 10,
     # One method for each part of the local API, and the component that the method asks.

@@ -30,7 +30,7 @@ from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.netns import PinnedNamespaces
 from pykubelet.criserver.plan.start import COMMANDS, time_for_repairs, was_rebooted
 from pykubelet.criserver.processes import reference
-from pykubelet.criserver.programs import new_marks, wait_for_former_programs
+from pykubelet.criserver.programs import Marks, new_marks, wait_for_former_programs
 from pykubelet.criserver.reload.config_reloader import ConfigInput
 from pykubelet.criserver.sandbox.plan import lifecycle as sandbox
 from pykubelet.criserver.sandbox.sandbox_interfaces import PodNetwork
@@ -67,27 +67,14 @@ async def run_criserver(
     itself, so that the caller can limit the time. ``kept``: an agent started the server. ``notifier`` tells systemd
     when calls are answered. Conflict: another server uses the directories.
     """
-    settings = given.started
+    settings, clock = given.started, SystemClock()
     async with AsyncExitStack() as stack:
         _start_tracing(settings)
         stack.push_async_callback(tracing.stop)
-        for directory, way in ((settings.root, settings.root_filesystems), (settings.run, settings.sandboxes)):
-            await blocking.call_to_end("server", make_traversable, directory, way)
-            stack.callback(os.close, await blocking.call_to_end("server", lock_directory, directory))
-        process = reference(os.getpid())
-        assert process is not None, "this process runs"
-        await blocking.call_to_end("server", write_note, settings.run, note_of(settings, process, kept))
-        clock = SystemClock()
+        await _take_directories(settings, stack, kept=kept)
         begun = clock.monotonic()
         retired = await blocking.call_to_end("server", retire_commands, settings.scratch, clock.monotonic, COMMANDS)
-        for directory in (
-            settings.bundles,
-            settings.exits,
-            settings.mapped,
-            settings.namespaces,
-            settings.scratch,
-        ):
-            await blocking.call_to_end("server", make_directory, directory)
+        await _make_directories(settings)
         metrics = _metrics(settings, clock)
         images = await open_images(settings, clock, metrics.pulled if metrics is not None else None)
         store = await Store.open(settings.database)
@@ -96,29 +83,10 @@ async def run_criserver(
             tasks.create_task(_tell_end(ending), name="end")
             marks = await blocking.call_to_end("server", new_marks, settings.run, settings.scratch)
             scope = ServerScope.of(tasks, clock)
-            namespaces = await blocking.call_to_end("server", open_namespaces, settings)
-            tools = open_tools(settings, marks, metrics.runtime if metrics is not None else None)
-            stack.callback(tools.oom_kills.close)
-            await tools.shim_events.open()
-            stack.push_async_callback(tools.shim_events.close)
-            handlers = HandlerFactory(tools)
-            stack.callback(handlers.close)
-            machine, network = open_machine(settings, handlers), open_network(settings, marks, namespaces)
-            reload = build_reload(
-                ReloadDeps(given=given, clock=clock, machine=machine, handlers=handlers, images=images, network=network)
+            parts = await _open_parts(
+                given, stack, scope=scope, store=store, images=images, marks=marks, metrics=metrics
             )
-            server = Server(
-                ServerParts(
-                    settings=settings,
-                    scope=scope,
-                    store=store,
-                    images=images,
-                    machine=machine,
-                    namespaces=namespaces,
-                    reload=reload,
-                    metrics=metrics,
-                )
-            )
+            server = Server(parts)
             for directory in retired:
                 remove = partial(blocking.call, "start-up", remove_any, str(directory))
                 scope.repairs.add("files of calls", directory.name, remove)
@@ -127,6 +95,60 @@ async def run_criserver(
             await server.serve()
             notifier.ready()
             tasks.create_task(Watchdog(notifier, clock=clock).run(), name="watchdog")
+
+
+async def _take_directories(settings: Settings, stack: AsyncExitStack, *, kept: bool) -> None:
+    """Make the server's directories, lock them until the end, and note there which server uses them.
+
+    Conflict: another server uses them.
+    """
+    for directory, way in ((settings.root, settings.root_filesystems), (settings.run, settings.sandboxes)):
+        await blocking.call_to_end("server", make_traversable, directory, way)
+        stack.callback(os.close, await blocking.call_to_end("server", lock_directory, directory))
+    process = reference(os.getpid())
+    assert process is not None, "this process runs"
+    await blocking.call_to_end("server", write_note, settings.run, note_of(settings, process, kept))
+
+
+async def _make_directories(settings: Settings) -> None:
+    """Make the directories below those that are locked."""
+    for directory in (settings.bundles, settings.exits, settings.mapped, settings.namespaces, settings.scratch):
+        await blocking.call_to_end("server", make_directory, directory)
+
+
+async def _open_parts(
+    given: ConfigInput,
+    stack: AsyncExitStack,
+    *,
+    scope: ServerScope,
+    store: Store,
+    images: ImageComponents,
+    marks: Marks,
+    metrics: "ServerMetrics | None",
+) -> "ServerParts":
+    """Open what the server uses of the machine until the end: namespaces, tools, handlers and the network."""
+    settings = given.started
+    namespaces = await blocking.call_to_end("server", open_namespaces, settings)
+    tools = open_tools(settings, marks, metrics.runtime if metrics is not None else None)
+    stack.callback(tools.oom_kills.close)
+    await tools.shim_events.open()
+    stack.push_async_callback(tools.shim_events.close)
+    handlers = HandlerFactory(tools)
+    stack.callback(handlers.close)
+    machine, network = open_machine(settings, handlers), open_network(settings, marks, namespaces)
+    reload = build_reload(
+        ReloadDeps(given=given, clock=scope.clock, machine=machine, handlers=handlers, images=images, network=network)
+    )
+    return ServerParts(
+        settings=settings,
+        scope=scope,
+        store=store,
+        images=images,
+        machine=machine,
+        namespaces=namespaces,
+        reload=reload,
+        metrics=metrics,
+    )
 
 
 def _start_tracing(settings: Settings) -> None:
@@ -221,8 +243,8 @@ class Server:
         rootfs_names = {*self.pods.containers.table.rootfs_names(), *await of_sandboxes.rootfs_names()}
         self._parts.images.recover(rootfs_names, protected, repairs)
         await of_sandboxes.clean_up(protected)
-        await blocking.call("start-up", self.pods.containers.checkpointer.recover)
-        await blocking.call("start-up", self.pods.containers.restorer.recover)
+        await blocking.call("start-up", self.pods.containers.checkpoints.checkpointer.recover)
+        await blocking.call("start-up", self.pods.containers.checkpoints.restorer.recover)
         await repairs.wait_for_first_attempts(time_for_repairs(self._parts.scope.clock.monotonic() - begun))
 
     async def serve(self) -> None:

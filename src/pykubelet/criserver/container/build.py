@@ -41,18 +41,29 @@ class ContainerDeps(Struct, frozen=True, kw_only=True):
     """Longest wait of a pre-launched container for its start; then the launch is undone."""
 
 
-class ContainerComponents(Struct, frozen=True, kw_only=True):
-    """The containers of the server, and the implementations of the calls on them."""
+class ContainerLifecycle(Struct, frozen=True, kw_only=True):
+    """The calls that take a container from its creation to its removal."""
 
-    table: ContainerTable
-    directories: Directories
     creator: ContainerCreator
     starter: ContainerStarter
     stopper: ContainerStopper
     remover: ContainerRemover
-    commands: ContainerCommands
+
+
+class Checkpoints(Struct, frozen=True, kw_only=True):
+    """What makes checkpoints of containers, and restores containers from them."""
+
     checkpointer: ContainerCheckpointer
     restorer: Restorer
+
+
+class ContainerComponents(Struct, frozen=True, kw_only=True):
+    """The containers of the server, and the implementations of the calls on them."""
+
+    table: ContainerTable
+    lifecycle: ContainerLifecycle
+    commands: ContainerCommands
+    checkpoints: Checkpoints
     updater: ContainerUpdater
     log: LogReopener
     of_sandbox: ContainersOfSandbox
@@ -71,21 +82,17 @@ class _Shared(Struct, frozen=True, kw_only=True):
 
 def build_containers(deps: ContainerDeps) -> ContainerComponents:
     """Build and connect the components of this package."""
+    machine, sandboxes, directories, scope = deps.machine, deps.sandboxes, deps.directories, deps.scope
     shared = _build_shared(
-        deps.scope,
-        deps.machine,
+        scope,
+        machine,
         store=deps.store,
-        sandboxes=deps.sandboxes,
-        directories=deps.directories,
+        sandboxes=sandboxes,
+        directories=directories,
         timeout=deps.prelaunch_timeout,
     )
-    table, records, launcher, cleanup = shared.table, shared.records, shared.launcher, shared.cleanup
-    machine, sandboxes, directories = deps.machine, deps.sandboxes, deps.directories
-    stopper = ContainerStopper(table=table, launcher=launcher, cleanup=cleanup)
-    remover = ContainerRemover(
-        table=table, records=records, stopper=stopper, launcher=launcher, cleanup=cleanup, images=deps.images
-    )
-    restorer = Restorer(table=table, images=deps.images, sandboxes=sandboxes, directories=directories, scope=deps.scope)
+    table, records, cleanup = shared.table, shared.records, shared.cleanup
+    restorer = Restorer(table=table, images=deps.images, sandboxes=sandboxes, directories=directories, scope=scope)
     bundles = BundleMaker(
         table=table,
         sandboxes=sandboxes,
@@ -95,30 +102,20 @@ def build_containers(deps: ContainerDeps) -> ContainerComponents:
         directories=directories,
         restorer=restorer,
     )
-    creator = ContainerCreator(
-        table=table,
-        records=records,
-        sandboxes=sandboxes,
-        images=deps.images,
-        bundles=bundles,
-        remover=remover,
-        launcher=launcher,
-        restorer=restorer,
+    lifecycle = _build_lifecycle(
+        shared, machine, sandboxes=sandboxes, images=deps.images, bundles=bundles, restorer=restorer
     )
+    stopper, remover = lifecycle.stopper, lifecycle.remover
+    checkpointer = ContainerCheckpointer(table=table, sandboxes=sandboxes, directories=directories, scope=scope)
     return ContainerComponents(
         table=table,
-        directories=directories,
-        creator=creator,
-        starter=_build_starter(shared, machine, sandboxes, restorer),
-        stopper=stopper,
-        remover=remover,
+        lifecycle=lifecycle,
         commands=ContainerCommands(table=table, sandboxes=sandboxes, directories=directories),
-        restorer=restorer,
-        checkpointer=ContainerCheckpointer(table=table, sandboxes=sandboxes, directories=directories, scope=deps.scope),
+        checkpoints=Checkpoints(checkpointer=checkpointer, restorer=restorer),
         updater=ContainerUpdater(
-            table=table, records=records, launcher=launcher, host=machine.host, directories=directories
+            table=table, records=records, launcher=shared.launcher, host=machine.host, directories=directories
         ),
-        log=LogReopener(table=table, directories=directories, clock=deps.scope.clock),
+        log=LogReopener(table=table, directories=directories, clock=scope.clock),
         of_sandbox=ContainersOfSandbox(table=table, stopper=stopper, remover=remover, cleanup=cleanup),
         recovery=ContainerRecovery(
             records=records,
@@ -128,7 +125,7 @@ def build_containers(deps: ContainerDeps) -> ContainerComponents:
             cleanup=cleanup,
             directories=directories,
             conmon=machine.conmon.path,
-            scope=deps.scope,
+            scope=scope,
         ),
     )
 
@@ -163,14 +160,38 @@ def _build_shared(
     return _Shared(table=table, records=records, cleanup=cleanup, launcher=launcher, watcher=watcher)
 
 
-def _build_starter(shared: _Shared, machine: Machine, sandboxes: Sandboxes, restorer: Restorer) -> ContainerStarter:
-    return ContainerStarter(
-        table=shared.table,
-        records=shared.records,
+def _build_lifecycle(
+    shared: _Shared,
+    machine: Machine,
+    *,
+    sandboxes: Sandboxes,
+    images: Images,
+    bundles: BundleMaker,
+    restorer: Restorer,
+) -> ContainerLifecycle:
+    table, records, launcher, cleanup = shared.table, shared.records, shared.launcher, shared.cleanup
+    stopper = ContainerStopper(table=table, launcher=launcher, cleanup=cleanup)
+    remover = ContainerRemover(
+        table=table, records=records, stopper=stopper, launcher=launcher, cleanup=cleanup, images=images
+    )
+    creator = ContainerCreator(
+        table=table,
+        records=records,
         sandboxes=sandboxes,
-        launcher=shared.launcher,
-        cleanup=shared.cleanup,
+        images=images,
+        bundles=bundles,
+        remover=remover,
+        launcher=launcher,
+        restorer=restorer,
+    )
+    starter = ContainerStarter(
+        table=table,
+        records=records,
+        sandboxes=sandboxes,
+        launcher=launcher,
+        cleanup=cleanup,
         oom_kills=machine.oom_kills,
         watcher=shared.watcher,
         restorer=restorer,
     )
+    return ContainerLifecycle(creator=creator, starter=starter, stopper=stopper, remover=remover)

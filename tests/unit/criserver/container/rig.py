@@ -228,11 +228,11 @@ class Rig:
             log_path="log",
         )
         config.linux.security_context.namespace_options.pid = pb.CONTAINER
-        return self.containers.table.get(await self.containers.creator.create(SANDBOX, config))
+        return self.containers.table.get(await self.containers.lifecycle.creator.create(SANDBOX, config))
 
     def forget_launches(self) -> None:
         """Abandon pre-launches, as if the server were killed: they are not undone."""
-        for prelaunch in self.containers.starter._launcher._prelaunches.values():
+        for prelaunch in self.containers.lifecycle.starter._launcher._prelaunches.values():
             prelaunch.claimed.set()
 
     async def recover(self) -> None:

@@ -35,15 +35,15 @@ async def test_container_life_cycle_is_recorded_and_announced(tmp_path: Path) ->
         spec = (rig.deps.directories.bundle(container.id) / "config.json").read_text()
         mounts = {each["destination"]: each["source"] for each in json.loads(spec)["mounts"]}
         assert mounts["/data"] == f"/volumes/{container.id}"
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         assert container.running
         assert container.record.started_at >= container.record.created_at
-        await rig.containers.stopper.stop(container.id, 10)
+        await rig.containers.lifecycle.stopper.stop(container.id, 10)
         record = container.record
         assert (record.phase, record.exit_code, record.reason) == (ContainerPhase.EXITED, 130, "Error")
         assert record.stop_signal == "SIGINT"
-        await rig.containers.remover.remove(container.id)
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
         assert rig.images.held == set()
         assert list((tmp_path / "bundles").iterdir()) == []
         assert (await rig.store.load())[1] == []
@@ -66,7 +66,7 @@ async def test_watch_of_a_container_that_raises_is_begun_again(tmp_path: Path, m
     async with rig_in(tmp_path) as rig:
         bad, good = await rig.create("sh", "-c", "exit 3"), await rig.create("sh", "-c", "exit 4", attempt=1)
         for container in (bad, good):
-            await rig.containers.starter.start(container.id)
+            await rig.containers.lifecycle.starter.start(container.id)
         await until(lambda: bad.ended.is_set() and good.ended.is_set())
         assert (bad.record.exit_code, good.record.exit_code) == (3, 4)
     assert item_failures()["containers.exits"] - before == 1
@@ -77,12 +77,12 @@ async def test_exited_container_is_cleaned_up_once(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         cgroups = rig.cgroups
         container = await rig.create("sh", "-c", "exit 3")
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         await container.ended.wait()
         async with container.lock:
             assert cgroups.deleted == [container.record.cgroup]
         assert not (tmp_path / "oci" / container.id).exists()
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
         assert cgroups.deleted == [container.record.cgroup]
         assert list((tmp_path / "bundles").iterdir()) == []
         assert list((tmp_path / "exits").glob(container.id)) == []
@@ -91,11 +91,11 @@ async def test_exited_container_is_cleaned_up_once(tmp_path: Path) -> None:
 async def test_exit_without_stop_is_recorded(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sh", "-c", "exit 3")
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         await container.ended.wait()
         assert (container.record.exit_code, container.record.reason) == (3, "Error")
         with pytest.raises(Permanent, match="only a created one"):
-            await rig.containers.starter.start(container.id)
+            await rig.containers.lifecycle.starter.start(container.id)
         with pytest.raises(Permanent, match="not running"):
             rig.containers.table.running(container.id)
 
@@ -104,7 +104,7 @@ async def test_oom_killed_containers_are_reported(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         rig.oom_kills.container = 1
         container = await rig.create("sh", "-c", "kill -9 $$")
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         await container.ended.wait()
         assert (container.record.exit_code, container.record.reason) == (137, "OOMKilled")
 
@@ -112,9 +112,9 @@ async def test_oom_killed_containers_are_reported(tmp_path: Path) -> None:
 async def test_cgroup_of_a_container_is_watched_for_oom_kills_while_it_runs(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         await until(lambda: rig.oom_kills.followed == [container.record.cgroup])
-        await rig.containers.stopper.stop(container.id, 0)
+        await rig.containers.lifecycle.stopper.stop(container.id, 0)
         await until(lambda: not rig.oom_kills.followed)
 
 
@@ -123,11 +123,11 @@ async def test_oom_kills_of_the_pod_count_when_the_cgroup_is_gone(tmp_path: Path
     async with rig_in(tmp_path) as rig:
         rig.oom_kills.pod = 5
         container = await rig.create("sleep", "60")
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         rig.oom_kills.pod = 6
         assert container.record.process is not None
         if by_us:
-            await rig.containers.stopper.stop(container.id, 0)
+            await rig.containers.lifecycle.stopper.stop(container.id, 0)
         else:
             os.kill(container.record.process.pid, signal.SIGKILL)
         await container.ended.wait()
@@ -138,9 +138,9 @@ async def test_container_that_ignores_the_stop_signal_is_killed(tmp_path: Path) 
     async with rig_in(tmp_path) as rig:
         script = f"trap '' INT; touch {tmp_path}/trapped; while :; do sleep 0.02; done"
         container = await rig.create("sh", "-c", script)
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         await until((tmp_path / "trapped").exists)
-        await rig.containers.stopper.stop(container.id, 0.1)
+        await rig.containers.lifecycle.stopper.stop(container.id, 0.1)
         assert container.record.exit_code == 137
 
 
@@ -148,10 +148,10 @@ async def test_all_processes_of_a_container_are_killed_after_its_first_one(tmp_p
     """On cgroup v1 they are thawed: SIGKILL has no effect on a frozen one before."""
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         killed: list[tuple[str, bool]] = []
         rig.cgroups.kill = lambda path: killed.append((path, container.killed))
-        await rig.containers.stopper.stop(container.id, 0)
+        await rig.containers.lifecycle.stopper.stop(container.id, 0)
         assert killed == [(container.record.cgroup, True)]
 
 
@@ -159,7 +159,7 @@ async def test_program_that_cannot_be_started_is_a_start_error(tmp_path: Path) -
     async with rig_in(tmp_path) as rig:
         container = await rig.create("/no/such/program")
         with pytest.raises(Permanent, match="No such file"):
-            await rig.containers.starter.start(container.id)
+            await rig.containers.lifecycle.starter.start(container.id)
         record = container.record
         assert (record.phase, record.exit_code, record.reason) == (ContainerPhase.EXITED, 128, "StartError")
 
@@ -179,7 +179,7 @@ async def test_rejected_creation_leaves_nothing(tmp_path: Path) -> None:
         with pytest.raises(Permanent, match="not ready"):
             await rig.create(attempt=2)
         with pytest.raises(Permanent, match="not ready"):
-            await rig.containers.starter.start(again.id)
+            await rig.containers.lifecycle.starter.start(again.id)
         assert len((await rig.store.load())[1]) == 2
 
 
@@ -206,11 +206,11 @@ async def test_seccomp_profile_without_kernel_support_is_rejected(
             config.linux.security_context.seccomp.profile_type = profile
         if refused:
             with pytest.raises(Permanent, match=r"app: its seccomp profile cannot be applied.*Unconfined"):
-                await containers.creator.create(SANDBOX, config)
+                await containers.lifecycle.creator.create(SANDBOX, config)
             assert list(containers.table.visible()) == []
             assert (await rig.store.load())[1] == []
         else:
-            await containers.creator.create(SANDBOX, config)
+            await containers.lifecycle.creator.create(SANDBOX, config)
 
 
 async def test_update_of_a_created_container_changes_its_spec(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ async def test_update_of_a_running_container_keeps_the_limit_of_processes_of_its
     """A request has no such limit, so one in the OCI runtime's update could only lift that of base_runtime_spec."""
     async with rig_in(tmp_path) as rig:
         container = await rig.create()
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         monkeypatch.setattr(rig.containers.updater, "_host", replace(rig.deps.machine.host, cgroup_version=2))
         resources = pb.LinuxContainerResources(cpu_shares=99, unified={"memory.oom.group": "1"})
         await rig.containers.updater.update(container.id, resources)
@@ -253,7 +253,7 @@ async def test_next_server_adopts_running_and_records_exited_containers(tmp_path
         killed = await rig.create(attempt=2)
         created = await rig.create(attempt=3)
         for container in (running, ended, killed):
-            await rig.containers.starter.start(container.id)
+            await rig.containers.lifecycle.starter.start(container.id)
     assert killed.record.monitor is not None
     assert killed.record.process is not None
     os.kill(killed.record.monitor.pid, signal.SIGKILL)
@@ -287,7 +287,7 @@ async def test_creation_retried_after_a_restart_returns_the_first_container(tmp_
     async with rig_in(tmp_path) as rig:
         await rig.recover()
         assert (await rig.create()).id == first.id
-        await rig.containers.starter.start(second.id)
+        await rig.containers.lifecycle.starter.start(second.id)
         with pytest.raises(Conflict, match=f"is reserved for container {second.id}, which is running"):
             await rig.create(attempt=1)
         await rig.containers.of_sandbox.remove_all(SANDBOX)
@@ -300,10 +300,10 @@ async def test_containers_without_a_record_are_protected_or_removed(
     """Running ones are never removed; others are, if the records are complete."""
     async with rig_in(tmp_path) as rig:
         runs, rests = await rig.create("sleep", "60"), await rig.create(attempt=1)
-        await rig.containers.starter.start(runs.id)
+        await rig.containers.lifecycle.starter.start(runs.id)
     async with rig_in(tmp_path) as rig:
         await rig.recover()
-        spec = rig.containers.directories.bundle(runs.id) / "config.json"
+        spec = rig.deps.directories.bundle(runs.id) / "config.json"
         spec.write_text(f'{{"namespaces": "/run/ns/{"ab" * 32}/net", "root": "{"c" * 63}"}}')
         protected = await rig.containers.recovery.remove_orphans([], sound)
         said = [vars(entry) for entry in caplog.records]
@@ -326,7 +326,7 @@ async def test_containers_without_a_record_are_protected_or_removed(
 async def test_lost_state_file_costs_no_pod_its_container(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         running = await rig.create("sleep", "60")
-        await rig.containers.starter.start(running.id)
+        await rig.containers.lifecycle.starter.start(running.id)
     (tmp_path / "state.db").write_bytes(b"rubbish" * 1000)
     async with rig_in(tmp_path) as rig:
         await rig.recover()
@@ -340,7 +340,7 @@ async def test_full_disk_does_not_prevent_stop_and_removal(tmp_path: Path) -> No
     """Nothing new can be started, but containers can be stopped and removed."""
     async with rig_in(tmp_path) as rig:
         running = await rig.create("sleep", "60")
-        await rig.containers.starter.start(running.id)
+        await rig.containers.lifecycle.starter.start(running.id)
         working = rig.store._database._transaction
 
         def full(work: Callable[[sqlite3.Connection], None]) -> None:
@@ -349,9 +349,9 @@ async def test_full_disk_does_not_prevent_stop_and_removal(tmp_path: Path) -> No
         setattr(rig.store._database, "_transaction", full)  # noqa: B010  # mypy: methods are not assigned to
         with pytest.raises(Transient, match="disk full"):
             await rig.create(attempt=1)
-        await rig.containers.stopper.stop(running.id, 0)
+        await rig.containers.lifecycle.stopper.stop(running.id, 0)
         assert running.record.phase is ContainerPhase.EXITED
-        await rig.containers.remover.remove(running.id)
+        await rig.containers.lifecycle.remover.remove(running.id)
         assert list(rig.containers.table.visible()) == []
         setattr(rig.store._database, "_transaction", working)  # noqa: B010
         await rig.create(attempt=1)
@@ -373,8 +373,8 @@ async def test_exited_container_keeps_no_mapped_volume(tmp_path: Path) -> None:
             container.config.mounts.add(container_path="/v", host_path="/v", uidMappings=[pb.IDMapping(length=1)])
             (rig.deps.directories.mapped / container.id / "0").mkdir(parents=True)
             (rig.deps.directories.mapped / container.id / "1").touch()
-        await rig.containers.starter.start(running.id)
-        await rig.containers.stopper.stop(running.id, 0)
+        await rig.containers.lifecycle.starter.start(running.id)
+        await rig.containers.lifecycle.stopper.stop(running.id, 0)
         assert [path.name for path in rig.deps.directories.mapped.iterdir()] == [idle.id]
         await rig.containers.of_sandbox.stop_all(SANDBOX)
         assert list(rig.deps.directories.mapped.iterdir()) == []

@@ -17,7 +17,7 @@ from tests.unit.criserver.container.rig import SANDBOX, Rig, rig_in
 
 async def _remove_all(rig: Rig, directory: Path) -> None:
     for container in rig.containers.table.visible():
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
     assert rig.containers.table.of_sandbox(SANDBOX) == []
     assert await rig.store.load() == ([], [])
     assert rig.images.held == set()
@@ -53,7 +53,7 @@ async def test_creation_cancelled_at_any_point_leaves_nothing(tmp_path: Path) ->
 @pytest.mark.parametrize("what", ["start", "remove"])
 async def test_start_or_removal_cancelled_at_any_point_is_finished_by_a_retry(tmp_path: Path, what: str) -> None:
     async with rig_in(tmp_path) as rig:
-        act = rig.containers.starter.start if what == "start" else rig.containers.remover.remove
+        act = rig.containers.lifecycle.starter.start if what == "start" else rig.containers.lifecycle.remover.remove
 
         async def prepare() -> Callable[[], Awaitable[object]]:
             container = await rig.create("sleep", "60")
@@ -62,7 +62,7 @@ async def test_start_or_removal_cancelled_at_any_point_is_finished_by_a_retry(tm
         async def check() -> None:
             for container in rig.containers.table.visible() if what == "start" else ():
                 if container.record.phase is ContainerPhase.CREATED:
-                    await rig.containers.starter.start(container.id)
+                    await rig.containers.lifecycle.starter.start(container.id)
                     assert container.running
             await _remove_all(rig, tmp_path)
 
@@ -91,7 +91,7 @@ async def test_start_cancelled_while_its_record_is_written_is_watched(
             await go.wait()
 
         monkeypatch.setattr(rig.store.containers, "note", late)
-        start = asyncio.ensure_future(rig.containers.starter.start(container.id))
+        start = asyncio.ensure_future(rig.containers.lifecycle.starter.start(container.id))
         await written.wait()
         start.cancel()
         go.set()

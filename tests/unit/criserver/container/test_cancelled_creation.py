@@ -46,7 +46,7 @@ async def test_start_during_the_undo_of_a_cancelled_creation_is_rejected(
         monkeypatch.setattr(rig.store.containers, "note", late)
         creation, container = await _cancel_when_created(rig, monkeypatch)
         await undoing.wait()
-        start = asyncio.ensure_future(rig.containers.starter.start(container.id))
+        start = asyncio.ensure_future(rig.containers.lifecycle.starter.start(container.id))
         await asyncio.wait({start}, timeout=0.5)
         go.set()
         with pytest.raises((Permanent, NotFound)):
@@ -64,20 +64,20 @@ async def test_undo_of_a_creation_leaves_a_container_that_was_started_alone(tmp_
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         drafted = replace(container.record, phase=ContainerPhase.MAKING)
-        await rig.containers.starter.start(container.id)
-        await rig.containers.creator._undo(container, drafted)
+        await rig.containers.lifecycle.starter.start(container.id)
+        await rig.containers.lifecycle.creator._undo(container, drafted)
         assert container.running
         assert (await rig.store.load())[1] == [container.record]
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
 
 
 @pytest.mark.parametrize("how", ["put", "note"])
 async def test_impossible_phase_is_not_stored(tmp_path: Path, how: str) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await rig.containers.starter.start(container.id)
-        records = rig.containers.starter._records
+        await rig.containers.lifecycle.starter.start(container.id)
+        records = rig.containers.lifecycle.starter._records
         with pytest.raises(Permanent, match="it cannot become making"):
             await getattr(records, how)(container, replace(container.record, phase=ContainerPhase.MAKING))
         assert (await rig.store.load())[1] == [container.record]
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)

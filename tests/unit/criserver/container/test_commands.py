@@ -23,13 +23,13 @@ async def test_command_runs_with_the_environment_of_its_container(tmp_path: Path
         container = await rig.create("sleep", "60")
         with pytest.raises(Permanent, match="is created, not running"):
             await rig.containers.commands.execute(container.id, ["true"], 20)
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         script = 'echo "$HOSTNAME"; echo words >&2; exit 5'
         result = await rig.containers.commands.execute(container.id, ["sh", "-c", script], 20)
         assert (result.exit_code, result.stdout, result.stderr) == (5, b"web\n", b"words\n")
         with pytest.raises(NotFound, match="does not exist"):
             await rig.containers.commands.execute("unknown", ["true"], 20)
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
 
 
 async def test_output_of_any_number_of_commands_has_bounded_memory(
@@ -46,7 +46,7 @@ async def test_output_of_any_number_of_commands_has_bounded_memory(
 
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         monkeypatch.setattr(MonitoredRuntime, "execute", execute)
         run = rig.containers.commands.execute
         async with asyncio.TaskGroup() as group:
@@ -58,7 +58,7 @@ async def test_output_of_any_number_of_commands_has_bounded_memory(
         assert sum(given) <= 192 * MIB + 200 * 128 * KIB
         await run(container.id, ["true"], 20)
         assert given[-1] == given[0]
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -81,8 +81,8 @@ async def test_process_of_a_command_is_that_of_the_container_with_other_argument
 async def test_container_without_a_bundle_has_an_empty_spec(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await rig.containers.stopper.stop(container.id, 0)
-        (rig.containers.directories.bundle(container.id) / "config.json").unlink()
+        await rig.containers.lifecycle.stopper.stop(container.id, 0)
+        (rig.deps.directories.bundle(container.id) / "config.json").unlink()
         assert await rig.containers.commands.spec(container) == {}
         with pytest.raises(NotFound, match="it was removed, or the machine was rebooted"):
             await rig.containers.commands.process(container, ["date"])
@@ -125,8 +125,8 @@ async def _with_log(rig: Rig, tmp_path: Path) -> tuple[ContainerID, Path, int]:
     (tmp_path / "logs").mkdir()
     rig.sandbox.logs = str(tmp_path / "logs")
     container = await rig.create("sleep", "60")
-    await rig.containers.starter.start(container.id)
-    control = rig.containers.directories.bundle(container.id) / "ctl"
+    await rig.containers.lifecycle.starter.start(container.id)
+    control = rig.deps.directories.bundle(container.id) / "ctl"
     os.mkfifo(control)
     return container.id, tmp_path / "logs" / "log", os.open(control, os.O_RDWR)
 
@@ -136,7 +136,7 @@ async def test_reopened_log_exists_when_the_call_returns(tmp_path: Path) -> None
         container, log, control = await _with_log(rig, tmp_path)
         clock = SteppingClock()
         clock.going.clear()
-        reopener = LogReopener(table=rig.containers.table, directories=rig.containers.directories, clock=clock)
+        reopener = LogReopener(table=rig.containers.table, directories=rig.deps.directories, clock=clock)
         log.rename(log.with_name("log.1"))
         waited = threading.Event()
 
@@ -156,21 +156,21 @@ async def test_reopened_log_exists_when_the_call_returns(tmp_path: Path) -> None
         await call
         os.close(control)
         assert log.exists()
-        await rig.containers.remover.remove(container)
+        await rig.containers.lifecycle.remover.remove(container)
 
 
 async def test_log_that_is_not_reopened_is_an_error_after_five_seconds(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container, log, control = await _with_log(rig, tmp_path)
         clock = SteppingClock()
-        reopener = LogReopener(table=rig.containers.table, directories=rig.containers.directories, clock=clock)
+        reopener = LogReopener(table=rig.containers.table, directories=rig.deps.directories, clock=clock)
         log.unlink()
         with pytest.raises(Transient, match=f"conmon did not reopen {log} within 5 s"):
             await reopener.reopen(container)
         assert 105 < clock.time < 106
         assert os.read(control, 100) == b"2 0 0\n"
         os.close(control)
-        await rig.containers.remover.remove(container)
+        await rig.containers.lifecycle.remover.remove(container)
 
 
 async def test_log_without_a_monitor_cannot_be_reopened(tmp_path: Path) -> None:
@@ -178,20 +178,20 @@ async def test_log_without_a_monitor_cannot_be_reopened(tmp_path: Path) -> None:
         container = await rig.create("sleep", "60")
         with pytest.raises(Permanent, match="not running"):
             await rig.containers.log.reopen(container.id)
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         with pytest.raises(NotFound, match="conmon, the monitor, is not running"):
             await rig.containers.log.reopen(container.id)
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
 
 
 async def test_container_without_a_log_is_not_waited_for(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         assert container.record.log_path == ""
-        await rig.containers.starter.start(container.id)
-        os.mkfifo(control := rig.containers.directories.bundle(container.id) / "ctl")
+        await rig.containers.lifecycle.starter.start(container.id)
+        os.mkfifo(control := rig.deps.directories.bundle(container.id) / "ctl")
         reader = os.open(control, os.O_RDWR)
         await rig.containers.log.reopen(container.id)
         assert os.read(reader, 100) == b"2 0 0\n"
         os.close(reader)
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)

@@ -27,7 +27,7 @@ def _config(**fields: object) -> pb.ContainerConfig:
 
 async def _refused(rig: Rig, config: pb.ContainerConfig, why: str) -> None:
     with pytest.raises(Invalid, match=why):
-        await rig.containers.creator.create(SANDBOX, config)
+        await rig.containers.lifecycle.creator.create(SANDBOX, config)
     assert rig.containers.table.of_sandbox(SANDBOX) == []
     assert await rig.store.load() == ([], [])
 
@@ -71,7 +71,7 @@ async def test_image_that_the_policy_does_not_permit_leaves_no_container(tmp_pat
         else:
             config.image.CopyFrom(image)
         with pytest.raises(SignatureRejected):
-            await rig.containers.creator.create(SANDBOX, config)
+            await rig.containers.lifecycle.creator.create(SANDBOX, config)
         assert rig.containers.table.of_sandbox(SANDBOX) == [] and await rig.store.load() == ([], [])
         assert rig.images.held == set()
 
@@ -97,7 +97,7 @@ async def test_log_is_in_the_log_directory_of_the_sandbox(
 ) -> None:
     async with rig_in(tmp_path) as rig:
         rig.sandbox.logs = directory.format(tmp_path)
-        identity = await rig.containers.creator.create(SANDBOX, _config(log_path=name))
+        identity = await rig.containers.lifecycle.creator.create(SANDBOX, _config(log_path=name))
         assert rig.containers.table.get(identity).record.log_path == expected.format(tmp_path)
         await rig.containers.of_sandbox.remove_all(SANDBOX)
 
@@ -108,14 +108,14 @@ async def test_mounted_images_are_recorded_with_their_ids(tmp_path: Path) -> Non
             pb.Mount(container_path="/host", host_path=str(tmp_path)),
             pb.Mount(container_path="/image", readonly=True, image=pb.ImageSpec(image="app:1")),
         ]
-        identity = await rig.containers.creator.create(SANDBOX, _config(mounts=mounts))
+        identity = await rig.containers.lifecycle.creator.create(SANDBOX, _config(mounts=mounts))
         container = rig.containers.table.get(identity)
         first, second = container.config.mounts
         assert not first.HasField("image")
         assert (second.image.image, second.image.image_ref) == ("app:1", "sha256:1")
         assert container.config.command == ["true"]
         assert rig.images.held == {identity, f"{identity}-image-1"}
-        await rig.containers.remover.remove(identity)
+        await rig.containers.lifecycle.remover.remove(identity)
         assert rig.images.held == set()
 
 
@@ -138,7 +138,7 @@ async def test_user_namespace_other_than_that_of_the_sandbox_is_refused(
         if refused:
             await _refused(rig, config, "user namespace other than its sandbox's")
         else:
-            made = await rig.containers.creator.create(SANDBOX, config)
+            made = await rig.containers.lifecycle.creator.create(SANDBOX, config)
             assert rig.containers.table.get(made).record.phase is ContainerPhase.CREATED
 
 
@@ -151,7 +151,7 @@ async def test_failed_creation_searches_for_no_processes(tmp_path: Path, monkeyp
 
         monkeypatch.setattr(rig.images, "prepare", broken)
         with pytest.raises(OSError, match="an I/O error"):
-            await rig.containers.creator.create(SANDBOX, _config())
+            await rig.containers.lifecycle.creator.create(SANDBOX, _config())
         assert rig.cgroups.deleted == []
 
 
@@ -162,7 +162,7 @@ async def test_container_of_another_name_is_not_touched_by_a_creation(tmp_path: 
         half = rig.containers.table.add(other.record)
         half.record = half.moved(ContainerPhase.REMOVING)
         assert half.leftover
-        identity: ContainerID = await rig.containers.creator.create(SANDBOX, _config())
+        identity: ContainerID = await rig.containers.lifecycle.creator.create(SANDBOX, _config())
         assert [each.id for each in rig.containers.table.of_sandbox(SANDBOX)] == [other.id, identity]
         await rig.containers.of_sandbox.remove_all(SANDBOX)
 
@@ -185,7 +185,7 @@ async def test_files_get_the_selinux_label_of_the_pod(tmp_path: Path, monkeypatc
         config = _config()
         config.mounts.add(container_path="/a", host_path=str(tmp_path / "a"), selinux_relabel=True)
         config.mounts.add(container_path="/b", host_path=str(tmp_path / "b"))
-        identity = await rig.containers.creator.create(SANDBOX, config)
+        identity = await rig.containers.lifecycle.creator.create(SANDBOX, config)
         label = "u:object_r:f:s0:c1,c2"
         assert relabelled == [(str(tmp_path / "a"), label), (f"/volumes/{identity}", label)]
         assert prepared == [label]
@@ -208,5 +208,5 @@ async def test_label_that_the_policy_does_not_know_is_refused_before_anything_is
         config = _config()
         config.linux.security_context.selinux_options.type = "absent_t"
         with pytest.raises(Invalid, match="unknown: u:r:absent_t:s0:c1,c2"):
-            await rig.containers.creator.create(SANDBOX, config)
+            await rig.containers.lifecycle.creator.create(SANDBOX, config)
         assert not rig.images.directory.exists() and not rig.containers.table.of_sandbox(SANDBOX)

@@ -81,7 +81,7 @@ def _before_note(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 
 async def _stop(rig: Rig, container: Container) -> None:
-    await rig.containers.stopper.stop(container.id, 0)
+    await rig.containers.lifecycle.stopper.stop(container.id, 0)
 
 
 async def _stop_all(rig: Rig, container: Container) -> None:
@@ -90,7 +90,7 @@ async def _stop_all(rig: Rig, container: Container) -> None:
 
 
 async def _remove(rig: Rig, container: Container) -> None:
-    await rig.containers.remover.remove(container.id)
+    await rig.containers.lifecycle.remover.remove(container.id)
 
 
 async def _remove_all(rig: Rig, container: Container) -> None:
@@ -123,7 +123,7 @@ async def test_start_in_progress_is_cancelled_by_a_stop(
     async with rig_in(tmp_path) as rig:
         gate = where(rig, monkeypatch)
         container = await rig.create("sleep", "60")
-        start = asyncio.ensure_future(rig.containers.starter.start(container.id))
+        start = asyncio.ensure_future(rig.containers.lifecycle.starter.start(container.id))
         await gate.reached.wait()
         stop = asyncio.ensure_future(act(rig, container))
         await asyncio.wait({stop}, timeout=0.1)
@@ -146,7 +146,7 @@ async def test_start_in_progress_is_cancelled_by_a_stop(
 async def test_start_queued_behind_a_removal_is_rejected(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        remove, start = rig.containers.remover.remove, rig.containers.starter.start
+        remove, start = rig.containers.lifecycle.remover.remove, rig.containers.lifecycle.starter.start
         calls = [remove(container.id), start(container.id), remove(container.id)]
         removed, _, again = await asyncio.gather(*calls, return_exceptions=True)
         assert (removed, again) == (None, None)
@@ -225,19 +225,19 @@ async def test_failed_start_is_undone_and_recorded(
 ) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await until((rig.containers.directories.bundle(container.id) / "pid").exists)
+        await until((rig.deps.directories.bundle(container.id) / "pid").exists)
 
         async def refused(*_: object) -> None:
             raise error
 
         monkeypatch.setattr(OciRuntime, "start", refused)
         with pytest.raises(type(error)):
-            await rig.containers.starter.start(container.id)
+            await rig.containers.lifecycle.starter.start(container.id)
         assert not _lives(container, tmp_path)
         record = container.record
         assert (record.phase, record.exit_code, record.reason) == (ContainerPhase.EXITED, 128, "StartError")
         assert (await rig.store.load())[1] == [record]
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
 
 
 async def test_container_that_could_not_be_removed_is_listed_and_removed_by_a_retry(
@@ -253,11 +253,11 @@ async def test_container_that_could_not_be_removed_is_listed_and_removed_by_a_re
 
         monkeypatch.setattr(rig.images, "release", broken)
         with pytest.raises(Transient, match="an I/O error"):
-            await rig.containers.remover.remove(container.id)
+            await rig.containers.lifecycle.remover.remove(container.id)
         assert list(rig.containers.table.visible()) == [container]
         assert (await rig.store.load())[1] == [container.record]
         monkeypatch.setattr(rig.images, "release", release)
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
         assert list(rig.containers.table.visible()) == []
 
 
@@ -265,32 +265,32 @@ async def test_stop_all_with_one_failure_stops_the_others(tmp_path: Path, monkey
     async with rig_in(tmp_path) as rig:
         first, second = await rig.create("sleep", "60"), await rig.create("sleep", "60", attempt=1)
         for container in (first, second):
-            await rig.containers.starter.start(container.id)
-        stop = rig.containers.stopper.end
+            await rig.containers.lifecycle.starter.start(container.id)
+        stop = rig.containers.lifecycle.stopper.end
 
         async def hanging(container: Container, grace: float, why: str = "") -> None:
             if container is first:
                 raise Transient("it hangs in the kernel")
             await stop(container, grace, why)
 
-        monkeypatch.setattr(rig.containers.stopper, "end", hanging)
+        monkeypatch.setattr(rig.containers.lifecycle.stopper, "end", hanging)
         with pytest.raises(Transient, match="it hangs"):
             await rig.containers.of_sandbox.stop_all(SANDBOX)
         assert (first.running, second.running) == (True, False)
-        monkeypatch.setattr(rig.containers.stopper, "end", stop)
+        monkeypatch.setattr(rig.containers.lifecycle.stopper, "end", stop)
         await rig.containers.of_sandbox.remove_all(SANDBOX)
 
 
 async def test_finish_is_idempotent(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sh", "-c", "exit 3")
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         await container.ended.wait()
         record = container.record
         await rig.containers.recovery._watcher.finish(container, Exit(9, record.finished_at + 5, True))
         await rig.containers.recovery._watcher.finish(container, None)
         assert container.record == record
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
         gone = replace(record, phase=ContainerPhase.REMOVING)
         await rig.containers.recovery._watcher.finish(container, Exit(9, 1, False))
         assert container.record == gone
@@ -300,14 +300,14 @@ async def test_finish_is_idempotent(tmp_path: Path) -> None:
 async def test_finish_clock_set_back_is_not_before_the_start(tmp_path: Path, noted: Exit | None) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         later = container.record.started_at + 3600 * 10**9
         await rig.containers.recovery._records.put(container, replace(container.record, started_at=later))
         await rig.containers.recovery._watcher.finish(container, noted)
         assert container.record.finished_at >= later
         assert container.record.process is not None
         os.kill(container.record.process.pid, signal.SIGKILL)  # it ran on, whatever was noted
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
 
 
 async def test_creation_clock_set_back_is_after_the_sandbox_s_others(
@@ -320,7 +320,7 @@ async def test_creation_clock_set_back_is_after_the_sandbox_s_others(
         second = await rig.create(attempt=1)
         assert second.record.created_at > first.record.created_at
         assert rig.containers.table.of_sandbox(SANDBOX) == [first, second]
-        await rig.containers.starter.start(second.id)
+        await rig.containers.lifecycle.starter.start(second.id)
         assert second.record.started_at >= second.record.created_at
         await rig.containers.of_sandbox.remove_all(SANDBOX)
 
@@ -337,13 +337,13 @@ async def test_update_that_cannot_be_stored_is_not_visible(tmp_path: Path, monke
         with pytest.raises(Transient, match="disk full"):
             await rig.containers.updater.update(container.id, resources)
         assert container.config.linux.resources.cpu_shares == 0
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
 
 
 async def test_command_in_a_container_removed_meanwhile_is_not_found(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
         with pytest.raises(NotFound, match="has no bundle"):
             await rig.containers.commands.process(container, ["true"])
 
@@ -364,7 +364,7 @@ async def test_launch_interrupted_before_the_pid_file_leaves_no_conmon(
         # The script's name is not the first word of its command line, as the program's would be.
         monkeypatch.setattr(monitored, "monitors", lambda program: _monitors(program))
         container = await rig.create("sleep", "60")
-        start = asyncio.ensure_future(rig.containers.starter.start(container.id))
+        start = asyncio.ensure_future(rig.containers.lifecycle.starter.start(container.id))
         await gate.reached.wait()
         await _stop_all(rig, container)
         with pytest.raises(Permanent, match="was cancelled"):
@@ -401,10 +401,10 @@ async def test_prelaunch_with_an_unexpected_error_is_left_to_the_start(
         monkeypatch.setattr(Conmon, "launch", broken_once)
         container = await rig.create("sleep", "60")
         await until(lambda: tries)
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         assert container.running
         assert len(tries) == 2
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
 
 
 async def test_partially_created_container_is_removed_with_its_sandbox(
@@ -412,7 +412,7 @@ async def test_partially_created_container_is_removed_with_its_sandbox(
 ) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create()
-        await rig.containers.stopper.stop(container.id, 0)
+        await rig.containers.lifecycle.stopper.stop(container.id, 0)
         half = replace(container.record, phase=ContainerPhase.MAKING)
         rig.containers.table.add(half)
         await rig.containers.of_sandbox.remove_all(SANDBOX)
@@ -430,9 +430,9 @@ async def _with_record(rig: Rig, container: Container, phase: ContainerPhase) ->
 async def test_recovery_program_runs_is_adopted_with_its_process_and_monitor(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         process = container.record.process
-        monitor = reference(int((rig.containers.directories.bundle(container.id) / "conmon.pid").read_text()))
+        monitor = reference(int((rig.deps.directories.bundle(container.id) / "conmon.pid").read_text()))
         await _with_record(rig, container, ContainerPhase.CREATED)
     async with rig_in(tmp_path) as rig:
         await rig.recover()
@@ -440,13 +440,13 @@ async def test_recovery_program_runs_is_adopted_with_its_process_and_monitor(tmp
         await until(lambda: found.running)
         assert (found.record.process, found.record.monitor) == (process, monitor)
         assert None not in (process, monitor)
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
 
 
 async def test_recovery_of_a_launch_interrupted_before_the_oci_state_is_created(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await until((rig.containers.directories.bundle(container.id) / "pid").exists)
+        await until((rig.deps.directories.bundle(container.id) / "pid").exists)
         rig.forget_launches()
     state = tmp_path / "oci" / container.id
     for path in state.iterdir():
@@ -456,5 +456,5 @@ async def test_recovery_of_a_launch_interrupted_before_the_oci_state_is_created(
         found = rig.containers.table.get(container.id)
         await until(lambda: not state.exists() and not _lives(container, tmp_path))
         assert found.record.phase is ContainerPhase.CREATED
-        await rig.containers.starter.start(container.id)
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)

@@ -24,20 +24,20 @@ async def test_recovered_container_can_be_stopped_and_removed(
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         lost = replace(container.record, phase=phase, process=_GONE, monitor=_GONE, started_at=7)
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
         await rig.store.containers.add(lost)
         await rig.recover()
         assert rig.scope.repairs.unfinished() == []
         shown = [each.record.phase for each in rig.containers.table.visible()]
         kept = phase in (ContainerPhase.CREATED, ContainerPhase.RUNNING, ContainerPhase.EXITED)
         assert shown == ([ContainerPhase.EXITED] if kept else [])
-        await rig.containers.stopper.stop(container.id, 1)
+        await rig.containers.lifecycle.stopper.stop(container.id, 1)
         if with_sandbox:
             await rig.containers.of_sandbox.stop_all(SANDBOX)
             await rig.containers.of_sandbox.remove_all(SANDBOX)
             await rig.store.sandboxes.delete(SANDBOX)
         else:
-            await rig.containers.remover.remove(container.id)
+            await rig.containers.lifecycle.remover.remove(container.id)
         assert list(rig.containers.table) == []
         assert await rig.store.load() == ([], [])
 
@@ -52,7 +52,7 @@ async def test_container_that_cannot_be_removed_does_not_delay_the_start(
         bad = replace(first.record, phase=phase)
         good = replace(second.record, phase=ContainerPhase.RUNNING, process=_GONE, monitor=_GONE, started_at=7)
         for container in (first, second):
-            await rig.containers.remover.remove(container.id)
+            await rig.containers.lifecycle.remover.remove(container.id)
         for record in (bad, good):
             await rig.store.containers.add(record)
         release, works, tries = rig.images.release, asyncio.Event(), 0
@@ -74,7 +74,7 @@ async def test_container_that_cannot_be_removed_does_not_delay_the_start(
             await rig.containers.recovery.recover([bad, good])
         await until(lambda: tries and [each.id for each in repairs.unfinished()] == [bad.id])
         assert rig.containers.table.get(good.id).record.phase is ContainerPhase.EXITED
-        await rig.containers.remover.remove(good.id)
+        await rig.containers.lifecycle.remover.remove(good.id)
         assert [record.id for record in (await rig.store.load())[1]] == [bad.id]
         works.set()
         await until(lambda: repairs.unfinished() == [])
@@ -100,7 +100,7 @@ async def test_repair_leaves_a_container_alone_that_a_client_has_changed_meanwhi
         (record,) = (await rig.store.load())[1]
         found = rig.containers.table.add(record)
         if change == "removed":
-            await rig.containers.remover.remove(found.id)
+            await rig.containers.lifecycle.remover.remove(found.id)
         else:
             found.record = found.moved(ContainerPhase.EXITED)
         await rig.containers.recovery._recover(found, record, {})
@@ -117,7 +117,7 @@ async def test_orphans_among_known_containers_are_removed_and_no_others(tmp_path
     async with rig_in(tmp_path) as rig:
         known = [await rig.create("sleep", "60", attempt=number) for number in range(3)]
         for container in known:
-            await rig.containers.stopper.stop(container.id, 0)
+            await rig.containers.lifecycle.stopper.stop(container.id, 0)
         bundles = rig.deps.directories.bundles
         for name in ("0" * 64, "7" * 64, "f" * 64):
             (bundles / name).mkdir()
@@ -141,7 +141,7 @@ async def test_spec_of_a_running_orphan_that_cannot_be_read_protects_everything(
 
     async with rig_in(tmp_path) as rig:
         running = await rig.create("sleep", "60")
-        await rig.containers.starter.start(running.id)
+        await rig.containers.lifecycle.starter.start(running.id)
         if fault == "missing":
             (rig.deps.directories.bundle(running.id) / "config.json").unlink()
         with monkeypatch.context() as patch:

@@ -49,23 +49,23 @@ class ContainerCalls:
         name = f"{sandbox}/{metadata.name}/{metadata.attempt}"
         content = request.SerializeToString(deterministic=True)
         made = await self._creations.run(
-            name, content, lambda: self._containers.creator.create(sandbox, request.config)
+            name, content, lambda: self._containers.lifecycle.creator.create(sandbox, request.config)
         )
         return pb.CreateContainerResponse(container_id=made)
 
     async def start(self, request: pb.StartContainerRequest) -> pb.StartContainerResponse:
         """Start a container."""
-        await self._containers.starter.start(request.container_id)
+        await self._containers.lifecycle.starter.start(request.container_id)
         return pb.StartContainerResponse()
 
     async def stop(self, request: pb.StopContainerRequest) -> pb.StopContainerResponse:
         """Stop a container; no error if it does not exist."""
-        await self._containers.stopper.stop(request.container_id, float(max(0, request.timeout)))
+        await self._containers.lifecycle.stopper.stop(request.container_id, float(max(0, request.timeout)))
         return pb.StopContainerResponse()
 
     async def remove(self, request: pb.RemoveContainerRequest) -> pb.RemoveContainerResponse:
         """Remove a container; no error if it does not exist."""
-        await self._containers.remover.remove(request.container_id)
+        await self._containers.lifecycle.remover.remove(request.container_id)
         return pb.RemoveContainerResponse()
 
     async def listed(self, request: pb.ListContainersRequest) -> pb.ListContainersResponse:
@@ -100,7 +100,7 @@ class ContainerCalls:
     async def checkpoint(self, request: pb.CheckpointContainerRequest) -> pb.CheckpointContainerResponse:
         """Write the state of a running container to an archive."""
         status = container_status(self._containers.table.get(request.container_id))
-        await self._containers.checkpointer.checkpoint(
+        await self._containers.checkpoints.checkpointer.checkpoint(
             request.container_id, request.location, float(max(0, request.timeout)), json.dumps(as_asked(status))
         )
         return pb.CheckpointContainerResponse()

@@ -68,10 +68,10 @@ class RestoreRig:
 
     async def prepare(self) -> None:
         """Learn the specification from a container that is not restored, and write the archive."""
-        usual = await self.rig.containers.creator.create(SANDBOX, _request("app:1"))
+        usual = await self.rig.containers.lifecycle.creator.create(SANDBOX, _request("app:1"))
         bundle = self.rig.deps.directories.bundle(usual)
         self.spec = json.loads((bundle / "config.json").read_text())
-        await self.rig.containers.remover.remove(usual)
+        await self.rig.containers.lifecycle.remover.remove(usual)
         (self.home / "logs" / "app.log").unlink(missing_ok=True)
         self.write()
 
@@ -82,7 +82,9 @@ class RestoreRig:
             tar.add(tree, ".")
 
     async def create(self, *command: str, image: str = "") -> Container:
-        made = await self.rig.containers.creator.create(SANDBOX, _request(image or str(self.archive), *command))
+        made = await self.rig.containers.lifecycle.creator.create(
+            SANDBOX, _request(image or str(self.archive), *command)
+        )
         return self.rig.containers.table.get(made)
 
     @property
@@ -120,7 +122,9 @@ async def test_restored_container_runs_without_a_start_of_the_runtime(
     async with restore_rig(tmp_path, monkeypatch) as given:
         container = await given.create()
         record, bundle = container.record, given.rig.deps.directories.bundle(container.id)
-        assert record.phase is ContainerPhase.CREATED and not given.rig.containers.starter._launcher._prelaunches
+        assert (
+            record.phase is ContainerPhase.CREATED and not given.rig.containers.lifecycle.starter._launcher._prelaunches
+        )
         assert (given.rig.images.directory / container.id / "changed").read_text() == "changed"
         # The log is continued, and CRIU gets its options.
         assert Path(record.log_path).read_text() == "an old line\n"
@@ -135,9 +139,9 @@ async def test_restored_container_runs_without_a_start_of_the_runtime(
         }
         # A retry of the request gets it, without another copy of the files.
         assert (await given.create()).id == container.id and len(given.restores) == 1
-        await given.rig.containers.starter.start(container.id)
+        await given.rig.containers.lifecycle.starter.start(container.id)
         assert container.running and given.restores == []
-        await given.rig.containers.remover.remove(container.id)
+        await given.rig.containers.lifecycle.remover.remove(container.id)
         assert await given.nothing_is_left()
 
 
@@ -163,9 +167,9 @@ async def test_container_is_restored_from_an_image(tmp_path: Path, monkeypatch: 
         container = await given.create(image="dump:1")
         assert images.held == {container.id, checkpoint_mount(container.id)}
         assert checkpoint_mount(container.id) in given.rig.containers.table.rootfs_names()
-        await given.rig.containers.starter.start(container.id)
+        await given.rig.containers.lifecycle.starter.start(container.id)
         assert images.held == {container.id}
-        await given.rig.containers.remover.remove(container.id)
+        await given.rig.containers.lifecycle.remover.remove(container.id)
         images.refused.add("dump:1")
         with pytest.raises(SignatureRejected):
             await given.create(image="dump:1")
@@ -206,10 +210,10 @@ async def test_failed_restore_is_a_start_error_with_the_words_of_criu(
         container = await given.create()
         Path(container.record.restore, "inventory.img").unlink()
         with pytest.raises(Permanent, match=r"failed to restore container .*; criu: .*no inventory"):
-            await given.rig.containers.starter.start(container.id)
+            await given.rig.containers.lifecycle.starter.start(container.id)
         record = container.record
         assert (record.phase, record.reason) == (ContainerPhase.EXITED, "StartError") and given.restores == []
-        await given.rig.containers.remover.remove(container.id)
+        await given.rig.containers.lifecycle.remover.remove(container.id)
         assert await given.nothing_is_left()
 
 
@@ -230,7 +234,7 @@ async def test_pods_that_cannot_have_restored_containers(tmp_path: Path, monkeyp
         with pytest.raises(Unsupported, match="criu is not installed"):
             await given.create()
         directories = replace(given.rig.deps.directories, may_restore=False)
-        monkeypatch.setattr(given.rig.containers.restorer, "_directories", directories)
+        monkeypatch.setattr(given.rig.containers.checkpoints.restorer, "_directories", directories)
         with pytest.raises(Unsupported, match="enable_experimental_restore_via_create = true"):
             await given.create()
         assert await given.nothing_is_left()
@@ -244,10 +248,10 @@ async def test_next_server_keeps_what_a_created_container_needs(
         given.rig.deps.directories.restores.joinpath("unknown").mkdir()
     async with rig_in(tmp_path) as rig:
         await rig.recover()
-        rig.containers.restorer.recover()
+        rig.containers.checkpoints.restorer.recover()
         await rig.scope.repairs.wait_for_first_attempts(30)
         assert [path.name for path in rig.deps.directories.restores.iterdir()] == [container.id]
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         await until(lambda: not list(rig.deps.directories.restores.iterdir()))
 
 
@@ -257,15 +261,15 @@ async def test_restored_container_whose_start_was_not_recorded_is_adopted(
     """It is not restored twice: its processes run since the restore."""
     async with restore_rig(tmp_path, monkeypatch) as given:
         container = await given.create()
-        launched = await given.rig.containers.starter._launcher.take(container)
+        launched = await given.rig.containers.lifecycle.starter._launcher.take(container)
     async with rig_in(tmp_path) as rig:
         await rig.recover()
         again = rig.containers.table.get(container.id)
         assert again.running and again.record.process is not None and again.record.process.pid == launched.pid
-        rig.containers.restorer.recover()
+        rig.containers.checkpoints.restorer.recover()
         await rig.scope.repairs.wait_for_first_attempts(30)
         assert not list(rig.deps.directories.restores.iterdir())
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
 
 
 async def test_sandbox_that_stops_during_the_unpacking_gets_no_container(
@@ -313,7 +317,7 @@ async def test_limits_of_what_is_unpacked_and_how_many_are_at_once(
         requests = [_request(str(given.archive)) for _ in range(6)]
         for number, request in enumerate(requests):
             request.metadata.name, request.log_path = f"app-{number}", f"app-{number}.log"
-        create = given.rig.containers.creator.create
+        create = given.rig.containers.lifecycle.creator.create
         made = await asyncio.gather(*(create(SANDBOX, request) for request in requests))
         assert len(set(made)) == 6 and most == 2
         archive, changes = limits[False], limits[True]

@@ -25,19 +25,19 @@ def _runtime_directory(rig: Rig, container: Container) -> Path:
 
 async def _waiting(rig: Rig, container: Container) -> int:
     """The PID of the process that waits for the start."""
-    note = rig.containers.directories.bundle(container.id) / "pid"
+    note = rig.deps.directories.bundle(container.id) / "pid"
     await until(lambda: note.exists() and note.read_text() != "")
     return int(note.read_text())
 
 
 async def _launched(rig: Rig, *containers: Container) -> None:
     """Wait until their pre-launches have succeeded or failed."""
-    prelaunches = [rig.containers.starter._launcher._prelaunches[each.id] for each in containers]
+    prelaunches = [rig.containers.lifecycle.starter._launcher._prelaunches[each.id] for each in containers]
     await until(lambda: all(each.result.done() for each in prelaunches))
 
 
 def _assert_undone(rig: Rig, container: Container, pid: int) -> None:
-    bundle = rig.containers.directories.bundle(container.id)
+    bundle = rig.deps.directories.bundle(container.id)
     assert {path.name for path in bundle.glob("*")} <= {"config.json"}
     assert not _runtime_directory(rig, container).exists()
     assert not (rig.deps.directories.exits / container.id).exists()
@@ -57,17 +57,17 @@ async def test_start_runs_the_prelaunched_program(tmp_path: Path) -> None:
         pid = await _waiting(rig, container)
         assert container.record.phase is ContainerPhase.CREATED
         assert not (tmp_path / "ran").exists()
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         assert container.record.process is not None
         assert container.record.process.pid == pid
         await until(lambda: (tmp_path / "ran").exists() and (tmp_path / "ran").read_text())
         assert not (tmp_path / "oci" / "started-by-program").exists()
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
         assert (tmp_path / "ran").read_text() == "x\n"
 
 
 async def _stop(rig: Rig, container: Container) -> None:
-    await rig.containers.stopper.stop(container.id, 10)
+    await rig.containers.lifecycle.stopper.stop(container.id, 10)
 
 
 async def _stop_all(rig: Rig, container: Container) -> None:
@@ -75,7 +75,7 @@ async def _stop_all(rig: Rig, container: Container) -> None:
 
 
 async def _remove(rig: Rig, container: Container) -> None:
-    await rig.containers.remover.remove(container.id)
+    await rig.containers.lifecycle.remover.remove(container.id)
 
 
 @pytest.mark.parametrize("begun", [True, False])
@@ -89,13 +89,13 @@ async def test_prelaunch_is_undone_by_stop_and_removal(
         rig.sandbox.logs = str(tmp_path / "logs")
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container) if begun else 1 << 30
-        launch = rig.containers.starter._launcher._prelaunches[container.id].task
+        launch = rig.containers.lifecycle.starter._launcher._prelaunches[container.id].task
         assert launch is not None
         await act(rig, container)
         await asyncio.wait({launch})
         _assert_undone(rig, container, pid)
         assert list((tmp_path / "logs").iterdir()) == []
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
         assert [(await first).kind, (await anext(events)).kind] == [EventKind.CREATED, EventKind.DELETED]
 
 
@@ -103,11 +103,11 @@ async def test_container_whose_prelaunch_was_undone_can_be_started(tmp_path: Pat
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container)
-        await rig.containers.stopper.stop(container.id, 0)
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.stopper.stop(container.id, 0)
+        await rig.containers.lifecycle.starter.start(container.id)
         assert container.record.process is not None
         assert container.record.process.pid != pid
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
 
 
 async def test_prelaunch_in_a_stopped_sandbox_is_undone(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ async def test_prelaunch_in_a_stopped_sandbox_is_undone(tmp_path: Path) -> None:
         await rig.containers.of_sandbox.stop_all(SANDBOX)
         rig.sandbox.ready = False
         with pytest.raises(Permanent, match="not ready"):
-            await rig.containers.starter.start(container.id)
+            await rig.containers.lifecycle.starter.start(container.id)
         _assert_undone(rig, container, pid)
         await rig.containers.of_sandbox.remove_all(SANDBOX)
 
@@ -128,13 +128,13 @@ async def test_update_undoes_the_prelaunch_and_launches_again(tmp_path: Path) ->
         container = await rig.create("sleep", "60")
         before = await _waiting(rig, container)
         await rig.containers.updater.update(container.id, pb.LinuxContainerResources(cpu_shares=99))
-        assert '"shares": 99' in (rig.containers.directories.bundle(container.id) / "config.json").read_text()
+        assert '"shares": 99' in (rig.deps.directories.bundle(container.id) / "config.json").read_text()
         after = await _waiting(rig, container)
         assert before != after
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         assert container.record.process is not None
         assert container.record.process.pid == after
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
 
 
 async def test_prelaunched_process_that_died_is_launched_again(tmp_path: Path) -> None:
@@ -144,10 +144,10 @@ async def test_prelaunched_process_that_died_is_launched_again(tmp_path: Path) -
         await _launched(rig, container)
         os.kill(pid, signal.SIGKILL)
         await until((rig.deps.directories.exits / container.id).exists)
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         assert container.running
         assert not (rig.deps.directories.exits / container.id).exists()
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
 
 
 async def test_container_that_is_never_started_is_undone_after_the_timeout(tmp_path: Path) -> None:
@@ -156,11 +156,11 @@ async def test_container_that_is_never_started_is_undone_after_the_timeout(tmp_p
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container)
         await until(lambda: not _runtime_directory(rig, container).exists() and not _lives(pid))
-        await containers.starter.start(container.id)
+        await containers.lifecycle.starter.start(container.id)
         assert container.running
         await settle(0.4)
         assert container.running
-        await containers.remover.remove(container.id)
+        await containers.lifecycle.remover.remove(container.id)
 
 
 async def test_failed_prelaunch_is_reported_by_the_start(tmp_path: Path) -> None:
@@ -173,10 +173,10 @@ async def test_failed_prelaunch_is_reported_by_the_start(tmp_path: Path) -> None
         assert {container.record.phase, bad.record.phase} == {ContainerPhase.CREATED}
         program.write_text("#!/bin/sh\nexec sleep 60\n")
         program.chmod(0o755)
-        await rig.containers.starter.start(container.id)
+        await rig.containers.lifecycle.starter.start(container.id)
         assert container.running
         with pytest.raises(Permanent, match="No such file"):
-            await rig.containers.starter.start(bad.id)
+            await rig.containers.lifecycle.starter.start(bad.id)
         assert (bad.record.exit_code, bad.record.reason) == (128, "StartError")
         await rig.containers.of_sandbox.remove_all(SANDBOX)
 
@@ -185,14 +185,14 @@ async def test_container_with_cdi_devices_is_not_prelaunched(tmp_path: Path) -> 
     """CDI devices may have hooks: the OCI runtime's program starts such a container."""
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await rig.containers.stopper.stop(container.id, 0)
+        await rig.containers.lifecycle.stopper.stop(container.id, 0)
         container.config.CDI_devices.add(name="vendor.example/device=one")
-        rig.containers.starter._launcher.begin(container)
-        assert not rig.containers.starter._launcher.is_prelaunched(container)
-        await rig.containers.starter.start(container.id)
+        rig.containers.lifecycle.starter._launcher.begin(container)
+        assert not rig.containers.lifecycle.starter._launcher.is_prelaunched(container)
+        await rig.containers.lifecycle.starter.start(container.id)
         assert container.running
         assert (tmp_path / "oci" / "started-by-program").exists()
-        await rig.containers.remover.remove(container.id)
+        await rig.containers.lifecycle.remover.remove(container.id)
 
 
 @pytest.mark.parametrize("dead", [True, False])
@@ -211,9 +211,9 @@ async def test_next_server_undoes_the_prelaunch(tmp_path: Path, dead: bool) -> N
         found = rig.containers.table.get(container.id)
         assert found.record.phase is ContainerPhase.CREATED
         _assert_undone(rig, found, pid)
-        await rig.containers.starter.start(found.id)
+        await rig.containers.lifecycle.starter.start(found.id)
         await until(lambda: (tmp_path / "ran").exists() and (tmp_path / "ran").read_text() == "x\n")
-        await rig.containers.remover.remove(found.id)
+        await rig.containers.lifecycle.remover.remove(found.id)
         assert (tmp_path / "ran").read_text() == "x\n"
 
 
