@@ -12,6 +12,8 @@ _NAME = re.compile(r"[A-Z]\w*[A-Z]")
 """A name or an abbreviation, which begins with a capital anywhere: CNI, DaemonSet."""
 _ALLUSION = re.compile(r"(Those|That|All of|The same|As|One more|Likewise)\b|What (is|are|was|were)\b|One \w+\.")
 """The begin of a docstring that says nothing without the one before it, or without the name of its object."""
+_HALF_QUESTION = re.compile(r"(What|Which|How|Where|When|Whose|Why)\b")
+"""The begin of a docstring, also of an attribute, without a noun or a verb: "How long it waits."."""
 
 
 def log_messages(tree: ast.Module) -> Iterator[tuple[int, ast.expr | None]]:
@@ -39,6 +41,14 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield getattr(node, "lineno", 1), ast.get_docstring(node) or ""
+
+
+def texts_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of each docstring, those of attributes included."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield node.lineno, text
 
 
 def test_log_messages_are_lower_case_texts_without_values() -> None:
@@ -71,3 +81,32 @@ def test_docstrings_that_need_the_one_before_them_are_recognized() -> None:
     texts = ("All of it.", "Return all of it.", "As two.", "What is known of it.", "One mount.", "One mount of a pod.")
     code = "".join(f'def one():\n    """{text}"""\n' for text in texts)
     assert [line for line, text in docstrings(ast.parse(code)) if _ALLUSION.match(text)] == [1, 5, 7, 9]
+
+
+def test_docstrings_do_not_begin_like_questions() -> None:
+    found = [
+        f"{path.relative_to(SOURCE)}:{line}: {text.splitlines()[0]}"
+        for path in sorted(set(SOURCE.rglob("*.py")) - set((SOURCE / "pb").iterdir()))
+        for line, text in texts_of(ast.parse(path.read_text()))
+        if _HALF_QUESTION.match(text)
+    ]
+    assert found == [], "write an imperative, a noun phrase ('Longest wait for …', 'The reason why …') or 'Whether …'"
+
+
+def test_docstrings_that_begin_like_questions_are_recognized() -> None:
+    code = """\
+'''What it reads.'''
+class Pace:
+    '''How fast it is.'''
+    rest: float
+    '''Where it ends.'''
+    def __init__(self):
+        self.since = 0.0
+        '''When it began.'''
+    def is_slow(self):
+        '''Whether it is slow.'''
+    def reason(self):
+        '''Return what it is told.'''
+"""
+    found = {line for line, text in texts_of(ast.parse(code)) if _HALF_QUESTION.match(text)}
+    assert found == {1, 3, 5, 8}
