@@ -112,6 +112,8 @@ LEAVES: Mapping[str, str] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": "Quantity",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "IntOrString",
     f"{META}.FieldsV1": "RawObject",
+    # Any author of an object writes them; they are not used, so none of them may make its object unreadable.
+    f"{META}.ManagedFieldsEntry": "RawObject",
     "io.k8s.apimachinery.pkg.runtime.RawExtension": "RawObject",
 }
 TYPE_NAMES = frozenset({"bool", "bytes", "dict", "float", "int", "str", "tuple"})

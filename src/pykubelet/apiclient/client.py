@@ -11,6 +11,7 @@ import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from enum import StrEnum
+from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 import aiohttp
@@ -25,9 +26,11 @@ from pykubelet.apiclient.select import Select
 from pykubelet.apiclient.watch import Lines, Listing, WatchEvent, read_event, read_list, read_object
 from pykubelet.base.backoff import jittered
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.base.concurrency.tasks import yielding_to_loop
 from pykubelet.base.errors import Invalid, NotFound, Transient
+from pykubelet.base.files.decoding import shallow
 from pykubelet.base.http.head_limits import BoundedConnector
 from pykubelet.base.http.proxy import proxy_for
 from pykubelet.base.http.tls_clients import plain_context
@@ -38,6 +41,7 @@ from pykubelet.models.scalars import KubeStruct
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T", bound=KubeStruct)
+R = TypeVar("R")
 Observe: TypeAlias = Callable[[str, str, str, Seconds], None]
 """Called for every request: method, host, status code (``<error>`` if unanswered), seconds until the answer began."""
 
@@ -146,7 +150,7 @@ class ApiClient:
         for _ in range(_MAX_PAGES):
             params = (*_selection(select), ("limit", str(_PAGE)), *((("continue", token),) if token else ()))
             body = await self._send(_Call("GET", target.path, f"list {target.label}", params))
-            page, token = read_list(body, target.kind)
+            page, token = await _decoded(body, partial(read_list, target=target.kind))
             items += page.items
             faults += page.faults
             if not token:
@@ -212,14 +216,14 @@ class ApiClient:
         timeout = aiohttp.ClientTimeout(
             total=duration + _WATCH_SLACK, connect=self._timeouts.connect, sock_read=_WATCH_SILENCE
         )
-        lines = Lines()
+        lines, read = Lines(), partial(read_event, target=target.kind)
         async with self._request(_Call("GET", target.path, what, params), timeout) as response:
             if response.status != 200:
                 raise await self._failure(response, what)
             try:
                 async for chunk in response.content.iter_any():
                     async for line in yielding_to_loop(lines.feed(chunk)):
-                        yield read_event(line, target.kind)
+                        yield await _decoded(line, read)
             except aiohttp.SocketTimeoutError:
                 return
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -234,7 +238,7 @@ class ApiClient:
     # -- one request
 
     async def _object(self, call: _Call, target: Target[T]) -> T:
-        return read_object(await self._send(call), target.kind, call.what)
+        return await _decoded(await self._send(call), partial(read_object, target=target.kind, what=call.what))
 
     async def _send(self, call: _Call) -> bytes:
         renewed = False
@@ -351,6 +355,14 @@ async def _body(response: aiohttp.ClientResponse, what: str) -> bytes:
         if len(body) > MAX_BODY:
             raise Transient(f"{what}: the answer is too long")
     return bytes(body)
+
+
+async def _decoded(answer: bytes, read: Callable[[bytes], R]) -> R:
+    """Return what ``read`` finds in an answer, without the parts that are too deep to be read."""
+    try:
+        return read(answer)
+    except RecursionError:
+        return read(await blocking.call("api-answers", shallow, answer))  # in a thread: of large ones it takes long
 
 
 def _selection(select: Select) -> tuple[tuple[str, str], ...]:

@@ -1,7 +1,9 @@
 """Decodes answers: objects, lists, and watch streams (JSON events, one per line). No effects.
 
 An answer of another kind than the requested one is an error, whatever its HTTP status: a proxy or a broken server can
-answer 200 with ``{}``, which must not mean that all objects are gone.
+answer 200 with ``{}``, which must not mean that all objects are gone. An object that cannot be decoded does not affect
+the others. But nothing can be read of a text that is too deep, as any author of an object can make it with managed
+fields: the functions raise RecursionError for it, and ``shallow`` gives one that they can read.
 """
 
 from collections.abc import Iterator
@@ -10,12 +12,12 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from pykubelet.apiclient.errors import error_of
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.files.decoding import decode_json
-from pykubelet.models.codec import decode
+from pykubelet.models.codec import decode_flat
 from pykubelet.models.meta_v1 import ListMeta, ObjectMeta, Status
 from pykubelet.models.scalars import KubeStruct
 
@@ -64,9 +66,18 @@ class _RawList(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
-class _Meta(msgspec.Struct, frozen=True):
+class _Identity(KubeStruct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Head(KubeStruct, frozen=True):
+    """What can be read of an object whose other fields cannot be decoded."""
+
     kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: _Identity = _Identity()
 
 
 class Lines:
@@ -92,34 +103,34 @@ def read_event(line: bytes, target: type[T]) -> WatchEvent[T]:
     """Decode one line of a watch. Raises the error of an ERROR event, and Transient for an invalid line."""
     try:
         envelope = decode_json(line, _Envelope)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise Transient(f"watch: the stream is broken: {error}") from error
     raw = bytes(envelope.object)
     if envelope.type == "ERROR":
         try:
-            raise error_of(decode(raw, Status), "watch")
+            raise error_of(decode_flat(raw, Status), "watch")
         except Invalid as error:
             raise Transient(f"watch: the ERROR event is not a Status: {error}") from error
     try:
         kind = WatchType(envelope.type)
     except ValueError as error:
         raise Transient(f"watch: an event of unknown type {envelope.type!r}") from error
-    partial = _meta(raw)
-    if partial.kind != target.__name__:
-        raise Transient(f"watch: an event {_of_wrong_kind(partial.kind, target.__name__)}")
+    head = _head(raw)
+    if head.kind != target.__name__:
+        raise Transient(f"watch: an event {_of_wrong_kind(head.kind, target.__name__)}")
     if kind is WatchType.BOOKMARK:
-        return WatchEvent(kind, partial.metadata, None)
+        return WatchEvent(kind, _meta(head), None)
     try:
         value = _read(raw, target)
     except Invalid as error:
-        return WatchEvent(kind, partial.metadata, None, str(error))
+        return WatchEvent(kind, _meta(head), None, str(error))
     return WatchEvent(kind, meta_of(value), value)
 
 
 def read_object(body: bytes, target: type[T], what: str) -> T:
     """Decode the object that answers a request (``what``). Transient: the answer is another one, or none."""
     try:
-        value = decode(body, target)
+        value = decode_flat(body, target)
     except Invalid as error:
         raise Transient(f"{what}: the answer cannot be read: {error}") from error
     kind = getattr(value, "kind", "")
@@ -131,12 +142,11 @@ def read_object(body: bytes, target: type[T], what: str) -> T:
 def read_list(body: bytes, target: type[T]) -> tuple[Listing[T], str]:
     """Decode one page of a list; return it and the token of the next page.
 
-    An object that cannot be decoded does not affect the others. Transient: it is no list of these objects, or a part of
-    one without the token for the rest.
+    Transient: it is no list of these objects, or a part of one without the token for the rest.
     """
     try:
         raw = decode_json(body, _RawList)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise Transient(f"list: the answer is not a list: {error}") from error
     if raw.kind != f"{target.__name__}List":
         raise Transient(f"list: an answer {_of_wrong_kind(raw.kind, f'{target.__name__}List')}")
@@ -151,7 +161,7 @@ def read_list(body: bytes, target: type[T]) -> tuple[Listing[T], str]:
         try:
             items.append(_read(text, target))
         except Invalid as error:
-            faults.append((_meta(text).metadata, str(error)))
+            faults.append((_meta(_head(text)), str(error)))
     return Listing(tuple(items), raw.metadata.resource_version, tuple(faults)), raw.metadata.continue_
 
 
@@ -163,7 +173,7 @@ def meta_of(value: KubeStruct) -> ObjectMeta:
 
 def _read(raw: bytes, target: type[T]) -> T:
     """Decode the object without its managed fields, which are half of it and only matter to server-side apply."""
-    value = decode(raw, target)
+    value = decode_flat(raw, target)
     meta = meta_of(value)
     if not (meta.name and meta.uid):
         raise Invalid("the object has no name or no uid")
@@ -172,11 +182,15 @@ def _read(raw: bytes, target: type[T]) -> T:
     return replace(value, metadata=replace(meta, managed_fields=()))
 
 
-def _meta(raw: bytes) -> _Meta:
+def _head(raw: bytes) -> _Head:
     try:
-        return decode(raw, _Meta)
+        return decode_flat(raw, _Head)
     except Invalid:
-        return _Meta()
+        return _Head()
+
+
+def _meta(head: _Head) -> ObjectMeta:
+    return ObjectMeta(**asdict(head.metadata))
 
 
 def _of_wrong_kind(kind: str, expected: str) -> str:

@@ -34,12 +34,20 @@ def decode(data: bytes | str, target: type[T]) -> T:
     only texts pay that need it.
     """
     try:
+        return decode_flat(data, target)
+    except RecursionError as error:
+        raise Invalid(f"not a valid {target.__name__}: {error}") from error
+
+
+def decode_flat(data: bytes | str, target: type[T]) -> T:
+    """The same, but raises RecursionError for a text that is too deep; that of ``decoding.shallow`` is not."""
+    try:
         return _decoder(target).decode(data)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         first = error
     try:
-        return from_builtins(msgspec.json.decode(data), target)
-    except (ValueError, RecursionError) as error:
+        return convert(_drop_nulls(msgspec.json.decode(data)), target, dec_hook=_decode_hook)
+    except ValueError as error:
         raise Invalid(f"not a valid {target.__name__}: {error}") from first
 
 

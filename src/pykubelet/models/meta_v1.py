@@ -121,16 +121,6 @@ class Condition(KubeStruct, frozen=True, kw_only=True):
     type: str = ""
 
 
-class ManagedFieldsEntry(KubeStruct, frozen=True, kw_only=True):
-    api_version: str = ""
-    fields_type: str = ""
-    fields_v1: RawObject | None = None
-    manager: str = ""
-    operation: str = ""
-    subresource: str = ""
-    time: Time | None = None
-
-
 class OwnerReference(KubeStruct, frozen=True, kw_only=True):
     api_version: str = ""
     kind: str = ""
@@ -149,7 +139,7 @@ class ObjectMeta(KubeStruct, frozen=True, kw_only=True):
     generate_name: str = ""
     generation: int | None = None
     labels: dict[str, str] = {}
-    managed_fields: tuple[ManagedFieldsEntry, ...] = ()
+    managed_fields: tuple[RawObject, ...] = ()
     name: str = ""
     namespace: str = ""
     owner_references: tuple[OwnerReference, ...] = ()

@@ -93,6 +93,44 @@ async def test_answers_without_end_are_given_up(monkeypatch: pytest.MonkeyPatch)
             await client.close()
 
 
+@pytest.mark.parametrize("levels", [600, 9000])
+async def test_object_with_deep_managed_fields_is_read_and_affects_no_other(levels: int) -> None:
+    # Any author of an object can write them, and the API server accepts 10,000 levels.
+    fields = b'{"f:a":' * levels + b"null" + b"}" * levels
+    meta = {**POD["metadata"], "name": "deep", "managedFields": [{"fieldsV1": "DEEP"}]}
+    deep = {**POD, "metadata": meta, "spec": {"nodeName": "n"}}
+    listed = pods(POD, deep, POD).replace(b'"DEEP"', fields)
+    event = encoded({"type": "MODIFIED", "object": deep}).replace(b'"DEEP"', fields) + b"\n"
+    async with FakeApi() as fake:
+        client = ApiClient(fake.config, QuickClock())
+        try:
+            fake.faults = [
+                Fault("watch=true", answer=event * 2),
+                Fault("/deep", answer=encoded(deep)),
+                Fault("GET", answer=listed),
+            ]
+            watched = [each async for each in client.watch(PODS.all(), Select(), "1", 10.0)]
+            found = [*(await client.list(PODS.all())).items, await client.get(PODS.at("default", "deep"))]
+        finally:
+            await client.close()
+    assert [each.metadata.name for each in found] == ["a", "deep", "a", "deep"]
+    assert [each.object and each.object.spec.node_name for each in watched] == ["n", "n"]
+
+
+def test_managed_fields_of_any_content_leave_their_object_readable() -> None:
+    # Go reads the year 0, Python does not.
+    value = {**POD, "metadata": {**POD["metadata"], "managedFields": [{"time": "0000-01-01T00:00:00Z"}]}}
+    assert [each.metadata.managed_fields for each in read_list(pods(value), Pod)[0].items] == [()]
+
+
+@pytest.mark.parametrize("kind", [WatchType.MODIFIED, WatchType.DELETED])
+def test_event_with_metadata_that_cannot_be_decoded_still_names_its_object(kind: str) -> None:
+    meta = {**POD["metadata"], "resourceVersion": "7", "creationTimestamp": "0000-01-01T00:00:00Z"}
+    event = read_event(encoded({"type": kind, "object": {**POD, "metadata": meta}}), Pod)
+    assert event.object is None and event.fault
+    assert event.meta == ObjectMeta(name="a", namespace="default", uid="1", resource_version="7")
+
+
 def test_lines_are_cut_in_time_that_grows_with_the_data() -> None:
     begun = time.process_time()
     assert list(Lines().feed(b"\n" * (1 << 18))) == []  # cut off one by one, it took seventeen seconds

@@ -20,6 +20,7 @@ from pykubelet.apiclient.resources import PODS
 from pykubelet.apiclient.watch import Lines, WatchType, read_event, read_list
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Conflict, Invalid, PykubeletError, Transient
+from pykubelet.base.files.decoding import shallow
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.cluster_ca import ClusterAuthority
@@ -232,13 +233,13 @@ def test_resource_paths_name_namespace_object_and_subresource() -> None:
 )
 def test_read_event_of_a_hostile_line_raises_transient(line: bytes) -> None:
     with pytest.raises(Transient):
-        read_event(line, Pod)
+        read_event(shallow(line), Pod)
 
 
 def test_read_list_of_a_hostile_body_raises_transient() -> None:
     for body in (b'{"items":' + b"[" * 200_000, b'{"items":[{"a":"\\ud800"}]}', b"\xff"):
         with pytest.raises(Transient):
-            read_list(body, Pod)
+            read_list(shallow(body), Pod)
 
 
 def test_load_kubeconfig_of_a_deep_file_raises_invalid(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ other has half made, and the process crashes. Here one thread at a time examines
 them. Everything that decodes to a type goes through here, or makes its ``Decoder`` when its module is imported.
 """
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -13,6 +14,12 @@ import msgspec
 
 _T = TypeVar("_T")
 
+_KEPT_LEVELS: Final = 100
+_FLAT: Final = r'[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
+"""A string with its end, if it has one; or what is neither a string nor a bracket."""
+_SMALL: Final = rf"[\[{{](?:{_FLAT}|[\[{{](?:{_FLAT})*+[\]}}])*+[\]}}]"
+"""A value of one or two levels: most are, and are skipped at once."""
+_BRACKETS: Final = re.compile(rf"(?:{_FLAT}|{_SMALL})*+(?:([\[{{])|([\]}}]++)|\Z)".encode(), re.DOTALL)
 _lock: Final = threading.Lock()
 _examined: Final[set[Any]] = set()
 
@@ -35,3 +42,25 @@ def convert(value: object, kind: type[_T], dec_hook: Callable[[type, Any], Any] 
     """The object of plain values; ``dec_hook`` as that of msgspec. Raises msgspec.ValidationError, RecursionError."""
     examine(kind)
     return msgspec.convert(value, kind, dec_hook=dec_hook)
+
+
+def shallow(data: bytes) -> bytes:
+    """The JSON text with ``null`` for each value below so many levels that no type of an object has as many.
+
+    For texts that are too deep to be decoded: they raise RecursionError, whether or not the deep value is used. Takes
+    up to 0.3 s for each MiB.
+    """
+    kept: list[bytes] = []
+    begin = depth = 0
+    for match in _BRACKETS.finditer(data):
+        if match.lastindex == 1:
+            depth += 1
+            if depth == _KEPT_LEVELS + 1:
+                kept += data[begin : match.start(1)], b"null"
+                begin = len(data)
+        elif match.lastindex == 2:
+            start, end = match.span(2)
+            before, depth = depth, depth - (end - start)
+            if before > _KEPT_LEVELS >= depth:
+                begin = end - (_KEPT_LEVELS - depth)
+    return b"".join((*kept, data[begin:]))

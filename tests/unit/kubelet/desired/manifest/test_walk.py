@@ -184,7 +184,7 @@ def test_times_and_raw_objects() -> None:
     assert walker.findings == []
     assert isinstance(pod, core.Pod)
     assert pod.metadata.creation_timestamp == datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC)
-    assert pod.metadata.managed_fields[0].fields_v1 == {"a": [1, "x", None, {"b": 16}]}
+    assert pod.metadata.managed_fields[0] == {"fieldsV1": {"a": [1, "x", None, {"b": 16}]}}
 
 
 def test_lines_are_kept_for_every_field() -> None:
