@@ -41,13 +41,12 @@ def expand(text: str, variables: Mapping[str, str], most: int = MOST_EXPANDED) -
     return _TOKEN.sub(replace, text[:end]) + text[end:].replace("$$", "$")
 
 
-def expand_all(texts: Iterable[str], variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Apply `expand` to each text of a command or argument list. Invalid: together they are longer than a limit."""
+def expand_all(texts: Iterable[str], variables: Mapping[str, str], most: int = MOST_EXPANDED) -> tuple[str, ...]:
+    """Apply `expand` to each text of a command or argument list. Invalid: together they are longer than ``most``."""
     found: list[str] = []
-    left = MOST_EXPANDED
     for text in texts:
-        found.append(expand(text, variables, left))
-        left -= len(found[-1])
+        found.append(expand(text, variables, most))
+        most -= len(found[-1])
     return tuple(found)
 
 

@@ -2,16 +2,19 @@
 
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.expand import expand_all
-from pykubelet.base.units import Seconds
+from pykubelet.base.units import KIB, Seconds
 from pykubelet.kubelet.types.ids import ContainerID, PodRef
 from pykubelet.kubelet.types.probes import ProbeType
 from pykubelet.models.core_v1 import Container, Probe
+
+_MOST_ADDED: Final = 64 * KIB
+"""Characters that variables may add to the command of a probe, which is kept; a pod may have hundreds of probes."""
 
 
 class ProbeKey(NamedTuple):
@@ -47,8 +50,9 @@ class ProbeTarget(Struct, frozen=True, dict=True):
         Expanded once: it may have hundreds of thousands of references, and run every second.
         """
         words = self.probe.exec.command if self.probe.exec is not None else ()
+        variables = {each.name: each.value or "" for each in self.container.env}
         try:
-            return expand_all(words, {each.name: each.value or "" for each in self.container.env})
+            return expand_all(words, variables, sum(map(len, words)) + _MOST_ADDED)
         except Invalid as error:
             return str(error)
 

@@ -100,7 +100,7 @@ async def test_a_command_is_expanded_once(
     """It may have hundreds of thousands of references, and run every second."""
     expanded: list[object] = []
 
-    def expand(words: Iterable[str], _: object) -> tuple[str, ...]:
+    def expand(words: Iterable[str], *_: object) -> tuple[str, ...]:
         expanded.append(words)
         return tuple(words)
 
@@ -109,6 +109,21 @@ async def test_a_command_is_expanded_once(
     for _ in range(3):
         assert await handlers.probe(probed) == ProbeObservation(ProbeVerdict.SUCCESS)
     assert len(expanded) == 1 and len(execs.calls) == 3
+
+
+async def test_variables_add_little_to_a_command_since_it_is_kept(handlers: ProbeHandlers, execs: Execs) -> None:
+    env = (EnvVar(name="A", value="x" * 1024),)
+    short, long = (
+        msgspec.structs.replace(
+            target(Probe(exec=ExecAction(command=("y" * 90_000, "$(A)" * references)))),
+            container=Container(name="c", env=env),
+        )
+        for references in (60, 70)
+    )
+    assert await handlers.probe(short) == ProbeObservation(ProbeVerdict.SUCCESS)
+    seen = await handlers.probe(long)
+    assert seen.verdict is ProbeVerdict.ERROR and "longer than" in seen.message
+    assert [len(command[1]) for _, command, _ in execs.calls] == [60 * 1024]
 
 
 async def test_a_command_that_fails_says_why(handlers: ProbeHandlers, execs: Execs) -> None:
