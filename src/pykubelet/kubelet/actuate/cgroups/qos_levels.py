@@ -55,7 +55,7 @@ class QosLevels:
         self._requests: dict[PodUID, QosRequests] = {}
         self._dirty = asyncio.Event()
         self.unenforced: str | None = None
-        """Text of an event with the reason why the limits of all pods are not written yet; None: they are, or have none."""
+        """Event text with the reason why the limits of all pods are not written yet; None: they are, or are unset."""
         self.retried: Final = Callbacks[[bool, str]]()
         """Called with whether a retry to write them worked, and the text of an event; not after the first success."""
         self._guard = Guard("cgroups.levels", clock.monotonic)

@@ -86,7 +86,7 @@ class HistoryDeps(Struct, frozen=True, kw_only=True):
 
 
 class History:
-    """Records that survive a restart. Methods other than `load`, `run` and `older_events` return at once; for one thread."""
+    """The history across restarts. All methods but `load`, `run` and `older_events` return at once; for one thread."""
 
     def __init__(self, deps: HistoryDeps, limits: HistoryLimits | None = None) -> None:
         self._deps = deps
