@@ -1,10 +1,11 @@
-"""Limits for the head of HTTP responses, which aiohttp lacks.
+"""Limits for HTTP responses, which aiohttp lacks: for their head, and for what is sent with their body.
 
 aiohttp accepts any number of informational responses (RFC 9110, section 15.2), thousands from each chunk that it
 receives, and its read timeout stops at the first of them. A container behind a probe, or a registry, could keep the
 event loop busy in this way. Here a response may begin with a few informational ones and its head has a bounded size;
-beyond that the connection is closed with an error. A TLS connection that is abandoned in the middle of a response is
-closed at once; asyncio would wait 30 s for the peer's close_notify.
+beyond that the connection is closed with an error. So it is if much arrives after the head that is no body: for aiohttp
+the extension of a chunk, and trailers, may have no end. A TLS connection that is abandoned in the middle of a response
+is closed at once; asyncio would wait 30 s for the peer's close_notify.
 """
 
 import asyncio
@@ -25,6 +26,8 @@ HEAD: Final = 64 * KIB
 """Bytes accepted up to the end of the final response's headers."""
 _PIECE: Final = 2 * KIB
 """Bytes that are parsed at a time until then."""
+_PER_BYTE: Final = 32
+"""Bytes accepted for each one of the body, after as many as of a head. A chunk of one byte takes six."""
 
 
 class BoundedConnector(aiohttp.TCPConnector):
@@ -45,12 +48,16 @@ class _Handler(ResponseHandler):
         self._answered = False
         self._informational = 0
         self._head = 0
+        self._received = 0
+        self._body: StreamReader | None = None
 
     def set_response_params(self, **params: Any) -> None:
         """Reset the limits: a new request was sent, and its response begins."""
         self._answered = False
         self._informational = 0
         self._head = 0
+        self._received = 0
+        self._body = None
         super().set_response_params(**params)
 
     def close(self) -> None:
@@ -71,6 +78,9 @@ class _Handler(ResponseHandler):
                 self._go_on()
         if self._exception is None and (rest or not data):
             super().data_received(bytes(rest))
+            self._received += len(rest)
+            if self._body is not None and self._received > HEAD + _PER_BYTE * self._body.total_bytes:
+                self._refuse(f"more than {HEAD} bytes without a body")
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
         """Handle a response whose headers are complete. Informational ones are dropped: no caller needs them."""
@@ -79,6 +89,7 @@ class _Handler(ResponseHandler):
             self._informational += 1
             return
         self._answered = True
+        self._body = data[1]
         super().feed_data(data, size)
 
     def _go_on(self) -> None:
@@ -91,6 +102,12 @@ class _Handler(ResponseHandler):
             # aiohttp stopped its read timeout at the informational response; start it again.
             self.start_timeout()
             return
-        self.set_exception(aiohttp.ServerDisconnectedError(f"the server sent {reason}"))
+        self._refuse(reason)
+
+    def _refuse(self, reason: str) -> None:
+        error = aiohttp.ServerDisconnectedError(f"the server sent {reason}")
+        self.set_exception(error)
+        if self._body is not None:
+            self._body.set_exception(error)
         if self.transport is not None:
             self.transport.abort()

@@ -250,6 +250,26 @@ async def test_headers_without_end_are_no_answer(getter: HttpGetter) -> None:
     assert server.sent < 16 * 2**20
 
 
+@pytest.mark.parametrize("begin", [b"1;", b"0\r\nX: "], ids=["extension", "trailer"])
+async def test_chunks_without_a_body_are_no_answer(getter: HttpGetter, begin: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with http_server(lambda _: head + begin, endless=b"x" * 1000) as server:
+        async with asyncio.timeout(10):
+            with pytest.raises(HttpGetFailed):
+                await getter.get(local(server.port), None)
+    assert server.sent < 16 * 2**20
+
+
+async def test_answer_in_chunks_of_one_byte_is_read() -> None:
+    body = b"1\r\nx\r\n" * 100_000 + b"0\r\n\r\n"
+    async with (
+        http_server(lambda _: b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body) as server,
+        aiohttp.ClientSession(connector=BoundedConnector()) as session,
+        session.get(f"http://127.0.0.1:{server.port}/") as reply,
+    ):
+        assert await reply.read() == b"x" * 100_000
+
+
 async def test_silence_after_an_informational_answer_ends_at_the_deadline_for_reads() -> None:
     session = aiohttp.ClientSession(
         connector=BoundedConnector(), timeout=aiohttp.ClientTimeout(total=None, sock_read=0.1)
