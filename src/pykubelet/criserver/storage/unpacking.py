@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, TypeVar, TypeVarTuple
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from pykubelet.base import proc
 from pykubelet.base.clock import Clock
@@ -103,7 +103,7 @@ class Unpacker:
         self._layers = layers
         self._merge = merge
         self._blob = blob
-        self._limits = json.dumps(asdict(limits or Limits()))
+        self._limits = json.dumps(asdict(replace(limits or Limits(), lock=str(layers))))
         self._workers = asyncio.Semaphore(max(2, (os.cpu_count() or 1)))
         self._standby: _Standby | None = None
 

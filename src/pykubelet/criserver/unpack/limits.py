@@ -36,3 +36,7 @@ class Limits(Struct, frozen=True):
     """Share of the disk's space and inodes that stays free."""
     reserve_most: Bytes = Bytes(0)
     """The most that stays free; 0: no limit."""
+    lock: str = ""
+    """The file or directory that a worker locks before it takes more memory than ``memory_alone``; empty: no limit."""
+    memory_alone: Bytes = Bytes(256 * MIB)
+    """Only one worker at a time takes more."""

@@ -25,6 +25,7 @@ from pykubelet.base.units import GIB
 from pykubelet.criserver.unpack.account import Account
 from pykubelet.criserver.unpack.extract import Extractor
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
+from pykubelet.criserver.unpack.memory import MemoryGate
 from pykubelet.criserver.unpack.onefile import write_file
 from pykubelet.criserver.unpack.stream import ByteStream
 from pykubelet.criserver.unpack.tarstream import TarReader
@@ -52,9 +53,10 @@ def main(arguments: Sequence[str]) -> int:
             arguments = found
         directory, fd, merged, parent, limits, file = arguments
         _end_with(int(parent))
-        _confine(directory)
         known = Limits(**json.loads(limits))
-        outcome = _write_file(int(fd), file, known) if file else _unpack(int(fd), merged == "1", known)
+        gate = MemoryGate(known)
+        _confine(directory)
+        outcome = _write_file(int(fd), file, known) if file else _unpack(int(fd), merged == "1", known, gate)
     except BadLayer as error:
         outcome = {"kind": "bad", "error": str(error)}
     except OSError as error:
@@ -102,11 +104,11 @@ def _write_file(fd: int, file: str, limits: Limits) -> dict[str, object]:
     return asdict(written) | {"diff_id": digest}
 
 
-def _unpack(fd: int, merged: bool, limits: Limits) -> dict[str, object]:
+def _unpack(fd: int, merged: bool, limits: Limits, gate: MemoryGate) -> dict[str, object]:
     account = Account(limits, os.fstat(fd).st_size)
     stream = ByteStream(os.fdopen(fd, "rb", buffering=0), limits, digest=True)
     try:
-        written = Extractor(account, merged=merged).extract(TarReader(stream, limits))
+        written = Extractor(account, merged=merged, on_entry=gate.pass_entry).extract(TarReader(stream, limits))
         return asdict(written) | {"diff_id": stream.finish()}
     finally:
         stream.close()

@@ -25,12 +25,13 @@ from pykubelet.criserver.storage.plan.unused import unused_root_filesystems
 from pykubelet.criserver.storage.trash import Trash
 from pykubelet.criserver.types import ProtectedIds
 from pykubelet.criserver.unpack.limits import Limits
+from pykubelet.criserver.unpack.plan.memory import memory_of_worker
 from pykubelet.criserver.unpack.room import OF_IMAGES
 from pykubelet.criserver.wiring.container_images import ContainerImages
 from pykubelet.criserver.wiring.image_policy import ConfiguredPolicy
 from pykubelet.criserver.wiring.registries import ConfiguredRegistries
 from pykubelet.linux import selinux
-from pykubelet.linux.system import architecture
+from pykubelet.linux.system import architecture, meminfo
 
 
 class ImageComponents(Struct, frozen=True, kw_only=True):
@@ -97,7 +98,8 @@ def _open(
     index_file = settings.root / "images" / "index.json"
     index = ImageIndex(index_file)
     label = selinux.container_labels().layers if settings.enable_selinux else ""
-    limits = Limits(reserve=OF_IMAGES.share, reserve_most=OF_IMAGES.most)
+    memory = memory_of_worker(meminfo().total)
+    limits = Limits(reserve=OF_IMAGES.share, reserve_most=OF_IMAGES.most, memory_alone=memory)
     layers = Layers(root=directory, blob=content.path, clock=clock, label=label, limits=limits)
     snapshots = Snapshots(directory, layers)
     snapshots.load()
