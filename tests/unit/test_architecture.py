@@ -287,7 +287,6 @@ SMALL_PACKAGES = {
     "kubelet/reload": "what a reload of the agent does",
     "kubelet/report/explain": "what pykubelet explain shows",
     "kubelet/report/timeline": "what pykubelet timeline shows",
-    "kubelet/serve/streams": "the proxy of exec, attach and port-forward",
     "linux/dbus": "the only user of the D-Bus library",
 }
 """Packages with fewer modules than ``MIN_MODULES``, those of their ``plan`` included, with the question that their

@@ -20,7 +20,7 @@ from pykubelet.kubelet.actuate.cgroups import (
     policy_config,
 )
 from pykubelet.kubelet.actuate.cgroups.reserved import check_reserved
-from pykubelet.kubelet.actuate.cluster_interfaces import ActuatorMetrics, ClusterInputs
+from pykubelet.kubelet.actuate.cluster_interfaces import ActuatorMetrics, ClusterInputs, ImageRecorder
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.criconfig.config_interfaces import ConfigReader
 from pykubelet.kubelet.actuate.criconfig.config_types import SecurityConfig
@@ -75,54 +75,60 @@ class ActuatorDeps(Struct, frozen=True, kw_only=True):
     telemetry: Telemetry[ActuatorMetrics]
 
 
+class Images(Struct, frozen=True, kw_only=True):
+    """Pulls images, records which credentials have pulled them, and removes those that are not used."""
+
+    manager: ImageManager
+    pulled: PulledImages
+    gc: ImageGc
+
+
+class Volumes(Struct, frozen=True, kw_only=True):
+    """Mounts the volumes of pods, those of CSI drivers included."""
+
+    manager: VolumeManager
+    csi: "CsiParts | None"
+    """None without an API server."""
+
+
 class Actuators(Struct, frozen=True, kw_only=True):
     """Components of the stage that other stages use."""
 
     node: NodeFacts
-    images: ImageManager
+    images: Images
     resources: PodCgroupManager
-    runtime: PodRuntime
-    pod_resources: PodResources
-    logs: LogRotation
-    image_gc: ImageGc
-    pulled: PulledImages
     users: IdRangeManager
-    volumes: VolumeManager
-    csi: "CsiParts | None" = None
-    """None without an API server."""
+    volumes: Volumes
+    pod_resources: PodResources
+    runtime: PodRuntime
+    logs: LogRotation
 
 
 def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
     """Build the stage from the settings. Raises Invalid for an invalid quantity or sysctl pattern."""
     telemetry, cluster = deps.telemetry, deps.cluster
-    of_images = telemetry.measured_by(telemetry.metrics.images)
     machine = read_machine(settings)
     node = NodeFacts(node_options(settings, machine), cluster)
-    pulled = PulledImages(settings.root_dir, verification=verification(settings), telemetry=of_images)
-    images = ImageManager(
-        ImageDeps(
-            runtime=deps.image_cri,
-            secrets=deps.objects,
-            node=NodeCredentials.of_node(settings.root_dir, telemetry.clock),
-            plugins=CredentialPlugins(
-                PluginDeps(accounts=cluster.accounts if cluster is not None else None, telemetry=of_images),
-                settings.credential_providers,
-            ),
-            pulled=pulled,
-            telemetry=of_images,
-        ),
-        image_config(settings),
+    images = _images(
+        settings,
+        cri=deps.cri,
+        image_cri=deps.image_cri,
+        objects=deps.objects,
+        cluster=cluster,
+        pods=deps.pods,
+        telemetry=telemetry.measured_by(telemetry.metrics.images),
     )
     resources = _resources(settings, machine, telemetry.clock, telemetry.metrics.operations)
     dirs = PodDirs.at(settings.root_dir)
-    csi = _csi(settings, cluster, dirs, telemetry)
-    volumes = _volumes(dirs, node=node, images=images, cluster=cluster, csi=csi, telemetry=telemetry)
+    volumes = _volumes(settings, dirs, node=node, images=images.manager, cluster=cluster, telemetry=telemetry)
     users = _id_ranges(settings, dirs, node)
-    inputs = PodInputs(volumes=volumes, files=dirs, resources=resources, node=node, objects=deps.objects, users=users)
+    inputs = PodInputs(
+        volumes=volumes.manager, files=dirs, resources=resources, node=node, objects=deps.objects, users=users
+    )
     runtime = PodRuntime(
         PodRuntimeDeps(
             cri=deps.cri,
-            images=images,
+            images=images.manager,
             inputs=inputs,
             http=deps.http,
             telemetry=telemetry.measured_by(telemetry.metrics.operations),
@@ -132,7 +138,7 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
     pod_resources = PodResources(
         PodResourcesDeps(
             resources=resources,
-            volumes=volumes,
+            volumes=volumes.manager,
             runtime=runtime,
             objects=deps.objects,
             node=node,
@@ -141,22 +147,45 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
             telemetry=telemetry,
         )
     )
-    gc = GcDeps(
-        images=deps.image_cri, users=deps.cri, telemetry=of_images, disk=disk_use, pods=deps.pods, pulled=pulled
-    )
     return Actuators(
         node=node,
         images=images,
         resources=resources,
-        runtime=runtime,
-        pod_resources=pod_resources,
-        logs=LogRotation(cri=deps.cri, config=rotation_config(settings), clock=telemetry.clock),
-        image_gc=ImageGc(gc, gc_policy(settings)),
-        pulled=pulled,
         users=users,
         volumes=volumes,
-        csi=csi,
+        pod_resources=pod_resources,
+        runtime=runtime,
+        logs=LogRotation(cri=deps.cri, config=rotation_config(settings), clock=telemetry.clock),
     )
+
+
+def _images(
+    settings: Settings,
+    *,
+    cri: CriClient,
+    image_cri: CriClient,
+    objects: ConfigReader,
+    cluster: ClusterInputs | None,
+    pods: Callable[[], Iterable[Pod]],
+    telemetry: Telemetry[ImageRecorder],
+) -> Images:
+    pulled = PulledImages(settings.root_dir, verification=verification(settings), telemetry=telemetry)
+    manager = ImageManager(
+        ImageDeps(
+            runtime=image_cri,
+            secrets=objects,
+            node=NodeCredentials.of_node(settings.root_dir, telemetry.clock),
+            plugins=CredentialPlugins(
+                PluginDeps(accounts=cluster.accounts if cluster is not None else None, telemetry=telemetry),
+                settings.credential_providers,
+            ),
+            pulled=pulled,
+            telemetry=telemetry,
+        ),
+        image_config(settings),
+    )
+    gc = GcDeps(images=image_cri, users=cri, telemetry=telemetry, disk=disk_use, pods=pods, pulled=pulled)
+    return Images(manager=manager, pulled=pulled, gc=ImageGc(gc, gc_policy(settings)))
 
 
 def verification(settings: Settings) -> Verification:
@@ -176,14 +205,15 @@ def image_config(settings: Settings) -> ImageConfig:
 
 
 def _volumes(
+    settings: Settings,
     dirs: PodDirs,
     *,
     node: NodeFacts,
     images: ImageManager,
     cluster: ClusterInputs | None,
-    csi: "CsiParts | None",
     telemetry: Telemetry[ActuatorMetrics],
-) -> VolumeManager:
+) -> Volumes:
+    csi = _csi(settings, cluster, dirs, telemetry)
     deps = VolumeDeps(
         images=images,
         tokens=cluster,
@@ -192,7 +222,7 @@ def _volumes(
         csi=csi.volumes if csi is not None else None,
         telemetry=telemetry.measured_by(telemetry.metrics.operations),
     )
-    return VolumeManager(dirs=dirs, deps=deps, config=VolumeConfig())
+    return Volumes(manager=VolumeManager(dirs=dirs, deps=deps, config=VolumeConfig()), csi=csi)
 
 
 def _id_ranges(settings: Settings, dirs: PodDirs, node: NodeFacts) -> IdRangeManager:

@@ -148,9 +148,9 @@ def _count_components(foundation: Foundation, stages: Stages) -> None:
         workers=foundation.tables.workers,
         pleg=observers.pleg,
         pleg_meter=observers.pleg_meter,
-        volumes=actuators.volumes,
+        volumes=actuators.volumes.manager,
         cgroups=actuators.resources.levels,
-        csi=actuators.csi,
+        csi=actuators.volumes.csi,
     )
     CountsCollector(counter, foundation.recorders.metrics.registry)
 
@@ -162,7 +162,7 @@ def _core_tasks(foundation: Foundation, stages: Stages, *, servers: Servers, rel
         "configuration": reloader.run(),
         "runtime-health": observers.health.run(),
         "resources": actuators.resources.levels.run(),
-        "probes": observers.probes.run(),
+        "probes": observers.probes.manager.run(),
         "workers": control.workers.run(),
         "pleg": observers.pleg.run(),
         "sync-loop": control.loop.run(),
@@ -170,7 +170,7 @@ def _core_tasks(foundation: Foundation, stages: Stages, *, servers: Servers, rel
         "sources": stages.desired.sources.run(),
         "housekeeping": control.housekeeping.run(),
         "pressure": observers.eviction.run(),
-        "image-gc": actuators.image_gc.run(),
+        "image-gc": actuators.images.gc.run(),
         "log-rotation": actuators.logs.run(),
         "history": foundation.recorders.history.run(partial(_desired_uids, foundation)),
         "upkeep": trim_periodically(clock),
@@ -192,7 +192,12 @@ def _desired_uids(foundation: Foundation) -> Collection[PodUID] | None:
 
 def _closers(foundation: Foundation, stages: Stages) -> tuple[Callable[[], Awaitable[None]], ...]:
     clients = foundation.clients
-    closing = (clients.cri.close, clients.image_cri.close, foundation.http.close, stages.observers.prober.close)
+    closing = (
+        clients.cri.close,
+        clients.image_cri.close,
+        foundation.http.close,
+        stages.observers.probes.handlers.close,
+    )
     return (foundation.access.close, *closing) if foundation.access is not None else closing
 
 

@@ -50,7 +50,7 @@ def build_control(
         WorkerDeps(
             runtime=actuators.runtime,
             resources=actuators.pod_resources,
-            probes=observers.probes,
+            probes=observers.probes.manager,
             status=reports.statuses,
             conditions=observers.health,
             journal=recorders.journal,

@@ -33,40 +33,43 @@ from pykubelet.kubelet.observe.stats.stats_config import stats_config
 from pykubelet.linux import cgroups
 
 
+class Probes(Struct, frozen=True, kw_only=True):
+    """The probes of containers: when each one runs, and its handlers, which hold connections."""
+
+    manager: ProbeManager
+    handlers: ProbeHandlers
+
+
 class Observers(Struct, frozen=True, kw_only=True):
     """The components of the stage."""
 
     health: RuntimeHealth
-    prober: ProbeHandlers
-    probes: ProbeManager
+    probes: Probes
     pleg: Pleg
     pleg_meter: PlegMeter
     usage: NodeUsage
     """The usage figures, for eviction, the servers and ``top``."""
     eviction: EvictionManager
     shutdown: NodeShutdown
-    runtime_recovered: Callbacks[[]]
-    """The runtime responds again."""
-    shutdown_changed: Callbacks[[]]
-    """A shutdown of the machine has begun or was cancelled."""
+    node_changed: tuple[Callbacks[[]], ...]
+    """The events after which the Node object differs: the runtime responds again, a shutdown of the machine begins or
+    is cancelled."""
 
 
 def build_observe(foundation: Foundation, *, actuators: Actuators, reports: Reports) -> Observers:
     """Build the stage. Raises Invalid for a bad threshold in the configuration."""
     recovered, shutdown_changed = Callbacks[[]](foundation.tables.queue.post_recovered), Callbacks[[]]()
-    prober, pleg_meter = ProbeHandlers(ProbeExec(foundation.clients.cri)), PlegMeter(foundation.recorders.metrics.pleg)
+    pleg_meter = PlegMeter(foundation.recorders.metrics.pleg)
     usage = _usage(foundation, actuators, reports)
     return Observers(
         health=_health(foundation, actuators, recovered),
-        prober=prober,
-        probes=_probes(foundation, actuators, prober),
+        probes=_probes(foundation, actuators),
         pleg=_pleg(foundation, actuators, pleg_meter, recovered=recovered),
         pleg_meter=pleg_meter,
         usage=usage,
         eviction=_eviction(foundation, actuators, usage),
         shutdown=_shutdown(foundation, shutdown_changed),
-        runtime_recovered=recovered,
-        shutdown_changed=shutdown_changed,
+        node_changed=(recovered, shutdown_changed),
     )
 
 
@@ -77,16 +80,15 @@ def _health(foundation: Foundation, actuators: Actuators, recovered: Callbacks[[
     )
 
 
-def _probes(foundation: Foundation, actuators: Actuators, prober: ProbeHandlers) -> ProbeManager:
-    recorders = foundation.recorders
-    return ProbeManager(
-        ProbeDeps(
-            prober=prober,
-            on_change=foundation.tables.queue.post,
-            telemetry=recorders.telemetry(ProbeMeter(recorders.metrics.probes)),
-            host_ips=actuators.node.ips,
-        )
+def _probes(foundation: Foundation, actuators: Actuators) -> Probes:
+    recorders, handlers = foundation.recorders, ProbeHandlers(ProbeExec(foundation.clients.cri))
+    deps = ProbeDeps(
+        prober=handlers,
+        on_change=foundation.tables.queue.post,
+        telemetry=recorders.telemetry(ProbeMeter(recorders.metrics.probes)),
+        host_ips=actuators.node.ips,
     )
+    return Probes(manager=ProbeManager(deps), handlers=handlers)
 
 
 def _pleg(foundation: Foundation, actuators: Actuators, meter: PlegMeter, *, recovered: Callbacks[[]]) -> Pleg:
@@ -113,7 +115,7 @@ def _usage(foundation: Foundation, actuators: Actuators, reports: Reports) -> No
             cri=foundation.clients.cri,
             image_cri=foundation.clients.image_cri,
             clock=foundation.recorders.clock,
-            volumes=actuators.volumes.sizes,
+            volumes=actuators.volumes.manager.sizes,
         ),
     )
 
@@ -130,7 +132,7 @@ def _eviction(foundation: Foundation, actuators: Actuators, usage: NodeUsage) ->
     )
     reclaimer = DiskReclaimer(
         runtime=actuators.runtime,
-        images=actuators.image_gc,
+        images=actuators.images.gc,
         pods=foundation.tables.pods,
         workers=foundation.tables.workers,
         sources_ready=foundation.tables.mux.all_ready,

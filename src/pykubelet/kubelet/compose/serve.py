@@ -77,7 +77,7 @@ def build_serve(
     local = LocalDeps(
         pods=pods,
         events=recorders.events,
-        node=build_view(foundation, stages, configuration),
+        agent=build_view(foundation, stages, configuration),
         streams=streams,
         checks=checks,
         telemetry=telemetry,

@@ -88,9 +88,9 @@ def _cluster(
         statuses=reports.statuses,
         facts=actuators.node,
         reader=reader,
-        csi=actuators.csi,
+        csi=actuators.volumes.csi,
         node_read=foundation.tables.queue.post_node_read,
-        node_changed=(observers.runtime_recovered, observers.shutdown_changed),
+        node_changed=observers.node_changed,
     )
     return cluster_builder()(foundation.access, foundation.recorders, deps)
 
@@ -99,7 +99,7 @@ def _node_status_reader(
     foundation: Foundation, actuators: Actuators, *, observers: Observers, addresses: NodeAddresses
 ) -> NodeStatusReader:
     """Build what reads the values that the Node object is made of."""
-    csi = actuators.csi
+    csi = actuators.volumes.csi
     deps = NodeStatusDeps(
         settings=foundation.live.current,
         node=actuators.node,

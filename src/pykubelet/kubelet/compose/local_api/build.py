@@ -3,23 +3,25 @@
 from collections.abc import Callable
 
 from pykubelet.kubelet.compose.foundation import Foundation
-from pykubelet.kubelet.compose.local_api.agent_view import LocalApiView
+from pykubelet.kubelet.compose.local_api.agent_view import (
+    LocalManifests,
+    NodeInfo,
+    PodHistory,
+    PresentProblems,
+    RuntimeImages,
+)
 from pykubelet.kubelet.compose.local_api.explain import Explanations
 from pykubelet.kubelet.compose.local_api.pod_requests import PodRequests
 from pykubelet.kubelet.compose.node.node_view import ManifestChanges, NodeViewDeps, NodeViewer
 from pykubelet.kubelet.compose.stages import Stages
 from pykubelet.kubelet.config.plan.reload_plan import ConfigView
+from pykubelet.kubelet.serve.local_socket import AgentView
 
 
-def build_view(foundation: Foundation, stages: Stages, configuration: Callable[[], ConfigView]) -> LocalApiView:
+def build_view(foundation: Foundation, stages: Stages, configuration: Callable[[], ConfigView]) -> AgentView:
     """Build the view. ``configuration`` returns the state of the configuration."""
-    settings, recorders, actuators, observers = (
-        foundation.settings,
-        foundation.recorders,
-        stages.actuators,
-        stages.observers,
-    )
-    name, workers = settings.node_name, stages.control.workers
+    settings, recorders, clients = foundation.settings, foundation.recorders, foundation.clients
+    actuators, observers, workers = stages.actuators, stages.observers, stages.control.workers
     viewer = NodeViewer(
         NodeViewDeps(
             settings=settings,
@@ -30,26 +32,35 @@ def build_view(foundation: Foundation, stages: Stages, configuration: Callable[[
             manifests=foundation.manifests.states,
         )
     )
-    return LocalApiView(
-        name=name,
-        configuration=configuration,
-        clients=foundation.clients,
-        facts=actuators.node,
-        manifests=foundation.manifests.states,
-        local_objects=foundation.manifests.objects,
-        manifest_path=settings.config.static_pod_path,
-        recorders=recorders,
-        local_node=stages.local_node,
+    return AgentView(
+        images=RuntimeImages(cri=clients.image_cri),
+        history=PodHistory(timelines=recorders.timelines, history=recorders.history),
+        manifests=_manifests(foundation, viewer),
+        node=NodeInfo(
+            name=settings.node_name, facts=actuators.node, clients=clients, viewer=viewer, reader=stages.local_node
+        ),
         requests=PodRequests(
             restarts=actuators.runtime.restarts,
-            images=actuators.images,
+            images=actuators.images.manager,
             wake=foundation.tables.queue.post_affected,
             workers=workers,
         ),
-        runtime_fault=observers.health.healthy,
+        explain=Explanations(
+            pods=stages.reports.view, workers=workers, probes=observers.probes.manager, recorders=recorders
+        ),
+        problems=PresentProblems(manifests=foundation.manifests.states, runtime_fault=observers.health.healthy),
+        configuration=configuration,
+    )
+
+
+def _manifests(foundation: Foundation, viewer: NodeViewer) -> LocalManifests:
+    settings, manifests = foundation.settings, foundation.manifests
+    path, name = settings.config.static_pod_path, settings.node_name
+    return LocalManifests(
+        path=path,
+        node_name=name,
+        states=manifests.states,
+        defined=manifests.objects,
         viewer=viewer,
-        explain=Explanations(pods=stages.reports.view, workers=workers, probes=observers.probes, recorders=recorders),
-        apply=ManifestChanges(
-            path=settings.config.static_pod_path, node_name=name, manifests=foundation.manifests.states, viewer=viewer
-        ).apply,
+        changes=ManifestChanges(path=path, node_name=name, manifests=manifests.states, viewer=viewer),
     )

@@ -33,12 +33,12 @@ def live_parts(stages: Stages) -> tuple[LivePart[Any], ...]:
         LivePart(
             fields=_fields(field_effects.IMAGE_PULLS),
             convert=image_config,
-            reconfigure=actuators.images.reconfigure,
+            reconfigure=actuators.images.manager.reconfigure,
         ),
         LivePart(
             fields=_fields(field_effects.PRESENT_IMAGES),
             convert=verification,
-            reconfigure=actuators.pulled.reconfigure,
+            reconfigure=actuators.images.pulled.reconfigure,
         ),
         LivePart(fields=_fields(field_effects.RESTARTS), convert=runtime_config, reconfigure=limit_restarts),
         LivePart(
@@ -54,7 +54,7 @@ def live_parts(stages: Stages) -> tuple[LivePart[Any], ...]:
         LivePart(
             fields=_fields(field_effects.IMAGE_GC),
             convert=gc_policy,
-            reconfigure=actuators.image_gc.reconfigure,
+            reconfigure=actuators.images.gc.reconfigure,
         ),
         LivePart(
             fields=_fields(field_effects.EVICTION, field_effects.THRESHOLDS),

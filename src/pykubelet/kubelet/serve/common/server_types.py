@@ -98,14 +98,3 @@ class LogOptions(Struct, frozen=True):
     """Unix nanoseconds; earlier lines are left out."""
     limit_bytes: int | None = None
     streams: LogStreams = LogStreams.ALL
-
-
-class StreamOptions(Struct, frozen=True):
-    """Options of an exec or attach: container, command and streams."""
-
-    container: str = ""
-    command: tuple[str, ...] = ()
-    stdin: bool = False
-    stdout: bool = False
-    stderr: bool = False
-    tty: bool = False

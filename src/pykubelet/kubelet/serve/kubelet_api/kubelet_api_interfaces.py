@@ -9,8 +9,9 @@ from msgspec import Struct, field
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.serve.common.limits import ConnectionLimits, SlotLimits
 from pykubelet.kubelet.serve.common.pods_view import PodsView
-from pykubelet.kubelet.serve.common.server_interfaces import HealthCheck, HttpMeter, Streams
+from pykubelet.kubelet.serve.common.server_interfaces import HealthCheck, HttpMeter
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import AuthConfig, CertFiles, TlsConfig
+from pykubelet.kubelet.serve.streams import Streams
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.kubelet.types.resources.stats import Summary

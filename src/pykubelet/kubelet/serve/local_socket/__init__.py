@@ -7,23 +7,16 @@ decided by the permissions of the socket. Imports beside it: ``common``, ``logs`
 """
 
 from pykubelet.kubelet.serve.common.pods_view import PodsView
-from pykubelet.kubelet.serve.common.server_interfaces import (
-    AgentView,
-    HealthCheck,
-    HttpMeter,
-    LocalConfig,
-    LocalDeps,
-    Streams,
-)
+from pykubelet.kubelet.serve.common.server_interfaces import HealthCheck, HttpMeter
 from pykubelet.kubelet.serve.common.server_types import (
     ImageView,
     ManifestsView,
     ManifestView,
     ProblemView,
     PullView,
-    StreamOptions,
     VersionView,
 )
+from pykubelet.kubelet.serve.local_socket.local_interfaces import AgentView, LocalConfig, LocalDeps
 from pykubelet.kubelet.serve.local_socket.local_server import LocalServer
 
 __all__ = [
@@ -39,7 +32,5 @@ __all__ = [
     "PodsView",
     "ProblemView",
     "PullView",
-    "StreamOptions",
-    "Streams",
     "VersionView",
 ]

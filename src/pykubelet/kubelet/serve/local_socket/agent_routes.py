@@ -15,7 +15,8 @@ from pykubelet.kubelet.serve.common.plan.query import integer
 from pykubelet.kubelet.serve.common.plan.restart_refusal import check_alive, check_restart
 from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.responses import json_response
-from pykubelet.kubelet.serve.common.server_interfaces import AgentView, HealthCheck
+from pykubelet.kubelet.serve.common.server_interfaces import HealthCheck
+from pykubelet.kubelet.serve.local_socket.local_interfaces import AgentView
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.node_view import ApplyRequest
 from pykubelet.kubelet.types.resources.stats import Summary
@@ -34,12 +35,12 @@ class AgentRoutes:
         self,
         *,
         pods: PodsView,
-        node: AgentView,
+        agent: AgentView,
         checks: Mapping[str, HealthCheck],
         usage: Callable[[Seconds | None], Awaitable[Summary]],
     ) -> None:
         self._pods = pods
-        self._node = node
+        self._agent = agent
         self._checks = checks
         self._measure_usage = usage
 
@@ -67,30 +68,30 @@ class AgentRoutes:
         ]
 
     async def _timeline(self, request: web.Request) -> web.Response:
-        view = self._node.timeline(self._uid(request))
+        view = self._agent.history.timeline(self._uid(request))
         if view is None:
             raise NotFound(f"no start recorded for pod {_name(request)}")
         return json_response(view)
 
     async def _explain(self, request: web.Request) -> web.Response:
-        view = self._node.explain(self._uid(request))
+        view = self._agent.explain(self._uid(request))
         if view is None:
             raise NotFound(f"pod {_name(request)} not found")
         return json_response(view)
 
     async def _restarts(self, request: web.Request) -> web.Response:
-        return json_response({"items": self._node.ends(self._uid(request))})
+        return json_response({"items": self._agent.history.ends(self._uid(request))})
 
     async def _restart(self, request: web.Request) -> web.Response:
         pod, container = self._pod(request), request.query.get("container", "")
         check_restart(pod, container)
-        await self._node.requests.restart(ref_of(pod).uid, container)
+        await self._agent.requests.restart(ref_of(pod).uid, container)
         return json_response({"uid": ref_of(pod).uid}, 202)
 
     async def _retry(self, request: web.Request) -> web.Response:
         pod = self._pod(request)
         check_alive(pod)
-        await self._node.requests.retry(ref_of(pod).uid)
+        await self._agent.requests.retry(ref_of(pod).uid)
         return json_response({"uid": ref_of(pod).uid}, 202)
 
     async def _stop(self, request: web.Request) -> web.Response:
@@ -100,7 +101,7 @@ class AgentRoutes:
             raise Invalid(f"gracePeriodSeconds={text!r} is not a number of seconds, for example 5")
         if self._pods.get(uid) is None:
             raise NotFound(f"no pod has the uid {uid}")
-        self._node.requests.stop(uid, int(text))
+        self._agent.requests.stop(uid, int(text))
         return json_response({"uid": uid}, 202)
 
     async def _apply(self, request: web.Request) -> web.Response:
@@ -109,35 +110,35 @@ class AgentRoutes:
             wanted = decode_json(await request.read(), ApplyRequest)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Invalid(f"the request is no list of documents to apply: {error}") from error
-        return json_response(await self._node.apply(wanted))
+        return json_response(await self._agent.manifests.apply(wanted))
 
     async def _problems(self, _: web.Request) -> web.Response:
-        return json_response({"items": self._node.problems()})
+        return json_response({"items": self._agent.problems()})
 
     async def _images(self, _: web.Request) -> web.Response:
-        return json_response({"items": await self._node.images()})
+        return json_response({"items": await self._agent.images.images()})
 
     async def _pulls(self, _: web.Request) -> web.Response:
-        return json_response({"items": await self._node.pulls()})
+        return json_response({"items": await self._agent.images.pulls()})
 
     async def _objects(self, _: web.Request) -> web.Response:
-        return json_response({"items": self._node.objects()})
+        return json_response({"items": self._agent.manifests.object_views()})
 
     async def _manifests(self, _: web.Request) -> web.Response:
-        return json_response(self._node.manifest_files())
+        return json_response(self._agent.manifests.files())
 
     async def _node_view(self, _: web.Request) -> web.Response:
-        return json_response(self._node.node_view())
+        return json_response(self._agent.node.view())
 
     async def _configuration(self, _: web.Request) -> web.Response:
-        return json_response(self._node.configuration())
+        return json_response(self._agent.configuration())
 
     async def _usage(self, request: web.Request) -> web.Response:
         max_age = integer(request.query, "maxAgeSeconds", lowest=1)
         return json_response(await self._measure_usage(max_age))
 
     async def _version(self, _: web.Request) -> web.Response:
-        return json_response(self._node.version())
+        return json_response(self._agent.node.version())
 
     async def _damaged(self, _: web.Request) -> web.Response:
         return json_response({"items": [asdict(each) for each in damaged_files()]})

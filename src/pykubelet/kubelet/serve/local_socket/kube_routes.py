@@ -12,14 +12,13 @@ from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.kubelet.serve.common.plan.query import forwarded_ports, log_options, stream_options
 from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.responses import json_response
-from pykubelet.kubelet.serve.common.server_interfaces import AgentView, EventTable, Streams
-from pykubelet.kubelet.serve.common.server_types import StreamOptions
 from pykubelet.kubelet.serve.local_socket import discovery
+from pykubelet.kubelet.serve.local_socket.local_interfaces import AgentView, EventTable
 from pykubelet.kubelet.serve.local_socket.selectors import EVENT_FIELDS, POD_FIELDS, field_test, label_test
 from pykubelet.kubelet.serve.local_socket.watch_response import Collection
 from pykubelet.kubelet.serve.logs.log_response import LogSource, log_response
 from pykubelet.kubelet.serve.logs.plan.log_choice import container_name, container_status
-from pykubelet.kubelet.serve.streams import StreamProxy, StreamSet
+from pykubelet.kubelet.serve.streams import StreamProxy, Streams
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.models.core_v1 import Event, Pod
 
@@ -30,11 +29,11 @@ class KubeRoutes:
     """Handlers of the Kubernetes API's paths."""
 
     def __init__(
-        self, *, pods: PodsView, events: EventTable, node: AgentView, streams: Streams, logs: LogSource, clock: Clock
+        self, *, pods: PodsView, events: EventTable, agent: AgentView, streams: Streams, logs: LogSource, clock: Clock
     ) -> None:
         self._pods = pods
         self._events = events
-        self._node = node
+        self._agent = agent
         self._streams = streams
         self._logs = logs
         self._clock = clock
@@ -69,7 +68,7 @@ class KubeRoutes:
         return handler
 
     async def _version(self, _: web.Request) -> web.Response:
-        version = self._node.version()
+        version = self._agent.node.version()
         return json_response(discovery.version_info(version.kubernetes))
 
     # -- objects -------------------------------------------------------------------------------------------------------
@@ -95,7 +94,7 @@ class KubeRoutes:
             return namespace in (None, meta.namespace) and labels(meta.labels) and fields(event)
 
         self._events.expire()
-        return await self._event_list.respond(request, matches, self._node.older_events)
+        return await self._event_list.respond(request, matches, self._agent.history.older_events)
 
     async def _get_pod(self, request: web.Request) -> web.Response:
         return json_response(self._pod(request))
@@ -127,14 +126,12 @@ class KubeRoutes:
     async def _exec(self, request: web.Request) -> web.StreamResponse:
         options = stream_options(request.query, request.query.getall("command", []), attach=False)
         container = self._running(self._pod(request), options.container)
-        return await self._proxy.command(request, lambda: self._streams.exec_url(container, options), _streams(options))
+        return await self._proxy.command(request, lambda: self._streams.exec_url(container, options), options.streams)
 
     async def _attach(self, request: web.Request) -> web.StreamResponse:
         options = stream_options(request.query, (), attach=True)
         container = self._running(self._pod(request), options.container)
-        return await self._proxy.command(
-            request, lambda: self._streams.attach_url(container, options), _streams(options)
-        )
+        return await self._proxy.command(request, lambda: self._streams.attach_url(container, options), options.streams)
 
     async def _port_forward(self, request: web.Request) -> web.StreamResponse:
         ports = forwarded_ports(request.query.getall("ports", []))
@@ -148,7 +145,3 @@ class KubeRoutes:
         if status is None or status.state is None or status.state.running is None:
             raise Invalid(f'container "{name}" in pod "{pod.metadata.name}" is not running')
         return ContainerID(status.container_id.partition("://")[2])
-
-
-def _streams(options: StreamOptions) -> StreamSet:
-    return StreamSet(options.stdin, options.stdout, options.stderr, options.tty)

@@ -5,10 +5,10 @@ import logging
 from typing import Final
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.serve.common.server_interfaces import LocalConfig, LocalDeps
 from pykubelet.kubelet.serve.common.serving import ServerConfig, application
 from pykubelet.kubelet.serve.local_socket.agent_routes import AgentRoutes
 from pykubelet.kubelet.serve.local_socket.kube_routes import KubeRoutes
+from pykubelet.kubelet.serve.local_socket.local_interfaces import LocalConfig, LocalDeps
 from pykubelet.kubelet.serve.local_socket.object_routes import ObjectRoutes
 from pykubelet.kubelet.serve.local_socket.unix_socket import listening
 from pykubelet.kubelet.serve.logs.directory_watch import DirWatcher
@@ -46,7 +46,7 @@ class LocalServer:
                 )
                 routes = [
                     *self._kube_routes(watcher).routes(),
-                    *ObjectRoutes(self._deps.node).routes(),
+                    *ObjectRoutes(self._deps.agent.node, self._deps.agent.manifests).routes(),
                     *self._agent_routes().routes(),
                 ]
                 try:
@@ -63,7 +63,7 @@ class LocalServer:
         return KubeRoutes(
             pods=deps.pods,
             events=deps.events,
-            node=deps.node,
+            agent=deps.agent,
             streams=deps.streams,
             logs=LogSource(self._config.pod_logs_dir, deps.pods, watcher),
             clock=deps.telemetry.clock,
@@ -71,4 +71,4 @@ class LocalServer:
 
     def _agent_routes(self) -> AgentRoutes:
         deps = self._deps
-        return AgentRoutes(pods=deps.pods, node=deps.node, checks=deps.checks, usage=deps.usage)
+        return AgentRoutes(pods=deps.pods, agent=deps.agent, checks=deps.checks, usage=deps.usage)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.kubelet.serve.common.plan.query import boolean
 from pykubelet.kubelet.serve.common.responses import json_response
-from pykubelet.kubelet.serve.common.server_interfaces import AgentView
+from pykubelet.kubelet.serve.local_socket.local_interfaces import LocalManifests, NodeInfo
 from pykubelet.kubelet.serve.local_socket.selectors import OBJECT_FIELDS, field_test, label_test
 from pykubelet.models.core_v1 import ConfigMap, Node, Secret
 from pykubelet.models.meta_v1 import ListMeta
@@ -25,8 +25,9 @@ _OF_NAMESPACE: Final = "/api/v1/namespaces/{namespace}"
 class ObjectRoutes:
     """Handlers of objects that have no watch."""
 
-    def __init__(self, node: AgentView) -> None:
+    def __init__(self, node: NodeInfo, manifests: LocalManifests) -> None:
         self._node = node
+        self._manifests = manifests
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the routes."""
@@ -61,7 +62,7 @@ class ObjectRoutes:
         return _found(request, self._of(Secret), "Secret", "secrets")
 
     def _of(self, kind: type[T]) -> list[T]:
-        return [each for each in self._node.manifest_objects() if isinstance(each, kind)]
+        return [each for each in self._manifests.objects() if isinstance(each, kind)]
 
 
 def _listed(request: web.Request, values: Sequence[T], kind: str) -> web.Response:

@@ -6,7 +6,8 @@ which every runtime speaks. Start reading in ``stream_proxy.py``. Imports no pac
 """
 
 from pykubelet.kubelet.serve.streams.stream_backend import check_upgrade
+from pykubelet.kubelet.serve.streams.stream_interfaces import Streams
 from pykubelet.kubelet.serve.streams.stream_proxy import GetUrl, StreamProxy
-from pykubelet.kubelet.serve.streams.stream_types import StreamSet
+from pykubelet.kubelet.serve.streams.stream_types import StreamOptions, StreamSet
 
-__all__ = ["GetUrl", "StreamProxy", "StreamSet", "check_upgrade"]
+__all__ = ["GetUrl", "StreamOptions", "StreamProxy", "StreamSet", "Streams", "check_upgrade"]

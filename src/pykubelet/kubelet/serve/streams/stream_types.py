@@ -1,4 +1,4 @@
-"""Protocol names, and the set of streams that a client requests."""
+"""Protocol names, and what a client requests: the set of streams, and with which container and command."""
 
 from typing import Final
 
@@ -17,3 +17,19 @@ class StreamSet(Struct, frozen=True):
     stdout: bool = False
     stderr: bool = False
     tty: bool = False
+
+
+class StreamOptions(Struct, frozen=True):
+    """Options of an exec or attach: container, command and streams."""
+
+    container: str = ""
+    command: tuple[str, ...] = ()
+    stdin: bool = False
+    stdout: bool = False
+    stderr: bool = False
+    tty: bool = False
+
+    @property
+    def streams(self) -> StreamSet:
+        """The streams of the session."""
+        return StreamSet(self.stdin, self.stdout, self.stderr, self.tty)

@@ -3,12 +3,10 @@
 from typing import Any
 from unittest.mock import Mock, create_autospec
 
-import pytest
-
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions
 from pykubelet.kubelet.compose.clients import RuntimeClients
-from pykubelet.kubelet.compose.local_api.agent_view import LocalApiView
+from pykubelet.kubelet.compose.local_api.agent_view import LocalManifests, NodeInfo, PresentProblems, RuntimeImages
 from pykubelet.kubelet.compose.local_api.explain import Explanations
 from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.desired.manifest.manifest_types import ObjectKey, Problem
@@ -25,67 +23,46 @@ from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.control.fakes import make_pod
 
 
-class Rig:
-    """The view over a runtime and manifests; other stages are fakes."""
-
-    def __init__(self) -> None:
-        self.images: Any = create_autospec(CriClient, instance=True)
-        self.manifests = ManifestStates(Mock())
-        self.facts = NodeFacts(NodeOptions(name="one", ips=(), allocatable={}, resolv_conf=""))
-        self.fault: str | None = None
-        others = {name: Mock() for name in ("configuration", "local_objects", "recorders", "local_node", "requests")}
-        self.view = LocalApiView(
-            name="one",
-            clients=RuntimeClients(cri=self.images, image_cri=self.images, runtime_endpoint="unix:///cri"),
-            facts=self.facts,
-            manifests=self.manifests,
-            manifest_path="/m",
-            runtime_fault=lambda: self.fault,
-            viewer=Mock(),
-            explain=Mock(),
-            apply=Mock(),
-            **others,
-        )
-
-
-@pytest.fixture
-def rig() -> Rig:
-    return Rig()
-
-
-async def test_images_and_pulls_are_those_of_the_runtime(rig: Rig) -> None:
-    rig.images.list_images.return_value = [pb.Image(id="i", repo_tags=["a:1"], size=7, pinned=True)]
-    (image,) = await rig.view.images()
+async def test_images_and_pulls_are_those_of_the_runtime() -> None:
+    cri: Any = create_autospec(CriClient, instance=True)
+    shown = RuntimeImages(cri=cri)
+    cri.list_images.return_value = [pb.Image(id="i", repo_tags=["a:1"], size=7, pinned=True)]
+    (image,) = await shown.images()
     assert (image.id, image.repo_tags, image.size, image.pinned) == ("i", ("a:1",), 7, True)
     phase = transfer.Phase.Value(transfer.Phase.keys()[-1])
-    rig.images.list_pulls.return_value = [transfer.Progress(image="a:1", phase=phase, done=1, total=2)]
-    (pull,) = await rig.view.pulls()
+    cri.list_pulls.return_value = [transfer.Progress(image="a:1", phase=phase, done=1, total=2)]
+    (pull,) = await shown.pulls()
     assert (pull.image, pull.phase, pull.done, pull.total) == ("a:1", transfer.Phase.Name(phase).lower(), 1, 2)
 
 
-def test_problems_are_those_of_manifests_and_of_a_runtime_that_does_not_respond(rig: Rig) -> None:
-    assert rig.view.problems() == []
+def test_problems_are_those_of_manifests_and_of_a_runtime_that_does_not_respond() -> None:
+    manifests, faults = ManifestStates(Mock()), [None, "no response for 5 s"]
+    problems = PresentProblems(manifests=manifests, runtime_fault=lambda: faults.pop(0))
+    assert problems() == []
     problem = Problem("/m/web.yaml", "not YAML")
-    rig.manifests.replace(Source.FILE, [ManifestState(Source.FILE, "/m/web.yaml", problems=(problem,))])
-    rig.fault = "no response for 5 s"
-    assert [(each.subject, each.reason) for each in rig.view.problems()] == [
+    manifests.replace(Source.FILE, [ManifestState(Source.FILE, "/m/web.yaml", problems=(problem,))])
+    assert [(each.subject, each.reason) for each in problems()] == [
         ("/m/web.yaml", "FailedValidation"),
         ("container runtime", "ContainerRuntimeNotReady"),
     ]
 
 
-def test_manifests_of_the_directory_are_shown_without_those_of_other_sources(rig: Rig) -> None:
-    key = ObjectKey("Pod", "default", "web")
-    rig.manifests.replace(Source.FILE, [ManifestState(Source.FILE, "/m/web.yaml", objects=(key,))])
-    rig.manifests.replace(Source.HTTP, [ManifestState(Source.HTTP, "http://x")])
-    shown = rig.view.manifest_files()
+def test_manifests_of_the_directory_are_shown_without_those_of_other_sources() -> None:
+    states, key = ManifestStates(Mock()), ObjectKey("Pod", "default", "web")
+    states.replace(Source.FILE, [ManifestState(Source.FILE, "/m/web.yaml", objects=(key,))])
+    states.replace(Source.HTTP, [ManifestState(Source.HTTP, "http://x")])
+    manifests = LocalManifests(path="/m", node_name="one", states=states, defined=Mock(), viewer=Mock(), changes=Mock())
+    shown = manifests.files()
     assert (shown.path, shown.node_name) == ("/m", "one")
     assert [(each.file, each.objects) for each in shown.items] == [("/m/web.yaml", (str(key),))]
 
 
-def test_versions_are_those_of_the_agent_and_of_the_runtime(rig: Rig) -> None:
-    rig.facts.runtime.learn(pb.VersionResponse(runtime_name="containerd", runtime_version="2.1"), pb.StatusResponse())
-    found = rig.view.version()
+def test_versions_are_those_of_the_agent_and_of_the_runtime() -> None:
+    facts = NodeFacts(NodeOptions(name="one", ips=(), allocatable={}, resolv_conf=""))
+    facts.runtime.learn(pb.VersionResponse(runtime_name="containerd", runtime_version="2.1"), pb.StatusResponse())
+    cri: Any = create_autospec(CriClient, instance=True)
+    clients = RuntimeClients(cri=cri, image_cri=cri, runtime_endpoint="unix:///cri")
+    found = NodeInfo(name="one", facts=facts, clients=clients, viewer=Mock(), reader=Mock()).version()
     assert (found.runtime_name, found.runtime_version, found.runtime_endpoint) == ("containerd", "2.1", "unix:///cri")
 
 

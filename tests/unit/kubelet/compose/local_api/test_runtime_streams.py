@@ -8,7 +8,7 @@ import pytest
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.compose.local_api.runtime_streams import RuntimeStreams
-from pykubelet.kubelet.serve.local_socket import StreamOptions
+from pykubelet.kubelet.serve.streams import StreamOptions
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.pb import runtime_v1_pb2 as pb
 

@@ -4,7 +4,8 @@ import pytest
 
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.serve.common.plan.query import boolean, integer, log_options, stream_options
-from pykubelet.kubelet.serve.common.server_types import LogOptions, LogStreams, StreamOptions
+from pykubelet.kubelet.serve.common.server_types import LogOptions, LogStreams
+from pykubelet.kubelet.serve.streams import StreamOptions
 
 NOW = 1_700_000_000.0
 

@@ -2,8 +2,8 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, NotFound
-from pykubelet.kubelet.serve.common.server_types import StreamOptions
 from pykubelet.kubelet.serve.kubelet_api.plan.targets import check_container, command_options, running_container
+from pykubelet.kubelet.serve.streams import StreamOptions
 from pykubelet.models import core_v1 as core
 from tests.unit.kubelet.report.pods import pod
 from tests.unit.kubelet.serve.local_socket.world import running

@@ -81,7 +81,7 @@ async def test_events_are_listed_until_their_time_is_over(world: World) -> None:
 
 async def test_event_lists_include_those_that_are_only_in_the_history(world: World) -> None:
     world.events.event(REF, NORMAL, "Old", "")
-    world.node.older = list(world.events.list())
+    world.history.older = list(world.events.list())
     await world.clock.advance(8 * 86400)
     world.events.event(REF, NORMAL, "New", "")
     async with serving(world) as served:
@@ -253,7 +253,7 @@ async def test_restart_and_retry_are_passed_on_if_they_are_possible(world: World
         for path in ("restart/ns/web", "retry/ns/web"):
             async with served.post(f"/pykubelet/v1/{path}") as response:
                 assert response.status == 409
-    assert world.node.requests.made == [("restart", "uid-1", ""), ("restart", "uid-1", "app"), ("retry", "uid-1", "")]
+    assert world.requests.made == [("restart", "uid-1", ""), ("restart", "uid-1", "app"), ("retry", "uid-1", "")]
 
 
 async def test_grace_period_of_a_deletion_is_passed_on_unless_a_source_lists_the_pod(world: World) -> None:
@@ -270,10 +270,10 @@ async def test_grace_period_of_a_deletion_is_passed_on_unless_a_source_lists_the
             async with served.post(f"/pykubelet/v1/{path}") as response:
                 assert (response.status, path) == (status, path)
                 assert reason in (await response.json()).get("message", "")
-        world.node.requests.listed.add("uid-1")
+        world.requests.listed.add("uid-1")
         async with served.post("/pykubelet/v1/stop/uid-1?gracePeriodSeconds=0") as response:
             assert response.status == 409
-    assert world.node.requests.made == [("stop", "uid-1", "0"), ("stop", "uid-1", "7")]
+    assert world.requests.made == [("stop", "uid-1", "0"), ("stop", "uid-1", "7")]
 
 
 async def test_documents_are_applied(world: World) -> None:
@@ -282,7 +282,7 @@ async def test_documents_are_applied(world: World) -> None:
         assert response.status == 200
         changed = {"label": "pod/web", "namespace": "apart", "change": "created", "uid": "u"}
         assert (await response.json())["changes"] == [changed]
-    [request] = world.node.applied
+    [request] = world.manifests.applied
     assert (request.namespace, request.dry_run) == ("apart", True)
     assert [(each.origin, each.text) for each in request.documents] == [("web.yaml", "kind: Pod")]
 
@@ -292,13 +292,13 @@ async def test_request_that_is_no_list_of_documents_is_rejected(world: World, bo
     async with serving(world) as served, served.post("/pykubelet/v1/apply", body) as response:
         assert response.status == 400
         assert "no list of documents" in (await response.json())["message"]
-    assert world.node.applied == []
+    assert world.manifests.applied == []
 
 
 async def test_request_with_a_long_body_is_rejected(world: World) -> None:
     async with serving(world) as served, served.post("/pykubelet/v1/apply", b" " * 70_000) as response:
         assert response.status == 413
-    assert world.node.applied == []
+    assert world.manifests.applied == []
 
 
 async def test_manifest_files_are_served(world: World) -> None:
@@ -360,7 +360,7 @@ async def test_errors_are_status_objects(world: World, method: str, path: str, c
 
 
 async def test_unavailable_runtime_gives_503(world: World) -> None:
-    world.node.runtime_down = True
+    world.images.runtime_down = True
     async with serving(world) as served, served.get("/pykubelet/v1/images") as response:
         assert (response.status, response.headers["Retry-After"]) == (503, "2")
         status = await response.json()
@@ -373,7 +373,7 @@ async def test_a_defect_is_logged_and_not_shown(
     def broken() -> None:
         raise ValueError("secret detail")
 
-    monkeypatch.setattr(world.node, "problems", broken)
+    monkeypatch.setattr(world, "problems", broken)
     async with serving(world) as served, served.get("/pykubelet/v1/problems") as response:
         assert response.status == 500
         assert "secret" not in await response.text()

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from pykubelet.kubelet.serve.common.server_types import StreamOptions
+from pykubelet.kubelet.serve.streams import StreamOptions
 from pykubelet.testing.wait import settle, until
 from tests.unit.kubelet.serve.local_socket.world import Served, World, ended, open_files, running, serving
 

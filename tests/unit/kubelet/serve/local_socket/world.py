@@ -20,6 +20,7 @@ from pykubelet.kubelet.report.events import EventLog
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.serve.local_socket import (
+    AgentView,
     ImageView,
     LocalConfig,
     LocalDeps,
@@ -29,9 +30,9 @@ from pykubelet.kubelet.serve.local_socket import (
     PodsView,
     ProblemView,
     PullView,
-    StreamOptions,
     VersionView,
 )
+from pykubelet.kubelet.serve.streams import StreamOptions
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.kubelet.types.reports.container_ends import ContainerEnd
 from pykubelet.kubelet.types.reports.explain_views import ExplainView
@@ -89,15 +90,11 @@ class FakeRequests:
         self.made.append(("stop", uid, str(grace_seconds)))
 
 
-class FakeNode:
-    """The state of other stages."""
+class FakeImages:
+    """The images of a runtime that can be unavailable."""
 
-    def __init__(self, timelines: PodTimelines) -> None:
-        self.timelines = timelines
+    def __init__(self) -> None:
         self.runtime_down = False
-        self.older: list[Event] = []
-        self.requests = FakeRequests()
-        self.applied: list[ApplyRequest] = []
 
     async def images(self) -> Sequence[ImageView]:
         if self.runtime_down:
@@ -107,20 +104,16 @@ class FakeNode:
     async def pulls(self) -> Sequence[PullView]:
         return [PullView(image="docker.io/library/busybox:1", phase="downloading", done=Bytes(1), total=Bytes(4))]
 
-    def problems(self) -> Sequence[ProblemView]:
-        return [ProblemView(subject="web.yaml", reason="Invalid", message="spec: missing", since=5.0)]
 
-    def explain(self, uid: PodUID) -> ExplainView | None:
-        return ExplainView(namespace="ns", name="web", uid=uid, phase="Running") if uid != "unexplained" else None
+class FakeHistory:
+    """Timelines of the test, and one container that has ended."""
 
-    def configuration(self) -> ConfigView:
-        return ConfigView(
-            files=("/etc/k.yaml",), read_at=1.0, error="port: wrong", error_at=2.0, restart=("port",), fields=()
-        )
+    def __init__(self, timelines: PodTimelines) -> None:
+        self.timelines = timelines
+        self.older: list[Event] = []
 
-    async def apply(self, request: ApplyRequest) -> ApplyView:
-        self.applied.append(request)
-        return ApplyView(changes=(ChangeView(label="pod/web", namespace=request.namespace, change="created", uid="u"),))
+    def timeline(self, uid: PodUID) -> TimelineView | None:
+        return self.timelines.view(uid)
 
     def ends(self, uid: PodUID) -> Sequence[ContainerEnd]:
         return [
@@ -132,20 +125,18 @@ class FakeNode:
     async def older_events(self, matches: Callable[[Event], bool]) -> Sequence[Event]:
         return [event for event in self.older if matches(event)]
 
-    def timeline(self, uid: PodUID) -> TimelineView | None:
-        return self.timelines.view(uid)
 
-    def objects(self) -> Sequence[ObjectView]:
-        return [ObjectView(kind="Secret", namespace="ns", name="s", keys=("password",))]
+class FakeManifests:
+    """One file of manifests; keeps what is applied."""
 
-    def manifest_files(self) -> ManifestsView:
+    def __init__(self) -> None:
+        self.applied: list[ApplyRequest] = []
+
+    def files(self) -> ManifestsView:
         web = ManifestView(file="/m/web.yaml", objects=("Pod ns/web",), problems=("/m/web.yaml:1: wrong",))
         return ManifestsView(path="/m", node_name="n1", items=(web,))
 
-    def node_view(self) -> NodeView:
-        return NodeView(name="n", allocatable={"cpu": "2"}, objects=tuple(self.objects()))
-
-    def manifest_objects(self) -> Sequence[core.ConfigMap | core.Secret]:
+    def objects(self) -> Sequence[core.ConfigMap | core.Secret]:
         meta = ObjectMeta(name="s", namespace="ns", labels={"app": "web"})
         return [
             core.ConfigMap(metadata=ObjectMeta(name="c", namespace="ns"), data={"k": "v"}),
@@ -153,11 +144,36 @@ class FakeNode:
             core.Secret(metadata=ObjectMeta(name="other", namespace="apart")),
         ]
 
+    def object_views(self) -> Sequence[ObjectView]:
+        return [ObjectView(kind="Secret", namespace="ns", name="s", keys=("password",))]
+
+    async def apply(self, request: ApplyRequest) -> ApplyView:
+        self.applied.append(request)
+        return ApplyView(changes=(ChangeView(label="pod/web", namespace=request.namespace, change="created", uid="u"),))
+
+
+class FakeNode:
+    """The node."""
+
     async def node(self) -> core.Node:
         return core.Node(metadata=ObjectMeta(name="node-1"), status=core.NodeStatus(capacity={"cpu": "4"}))
 
+    def view(self) -> NodeView:
+        secret = ObjectView(kind="Secret", namespace="ns", name="s", keys=("password",))
+        return NodeView(name="n", allocatable={"cpu": "2"}, objects=(secret,))
+
     def version(self) -> VersionView:
         return VersionView(agent="0.1.0", kubernetes="v1.36.0", runtime_name="containerd", runtime_version="1.6")
+
+
+def explain(uid: PodUID) -> ExplainView | None:
+    return ExplainView(namespace="ns", name="web", uid=uid, phase="Running") if uid != "unexplained" else None
+
+
+def configuration() -> ConfigView:
+    return ConfigView(
+        files=("/etc/k.yaml",), read_at=1.0, error="port: wrong", error_at=2.0, restart=("port",), fields=()
+    )
 
 
 @dataclass(slots=True)
@@ -190,7 +206,8 @@ class World:
         self.pods = PodsView(statuses=self.statuses, desired=lambda: (), clock=self.clock)
         self.events = EventLog(clock=self.clock, node_name="node-1", find_pod=lambda uid: self.pods.get(uid))
         self.timelines = PodTimelines(self.clock)
-        self.node = FakeNode(self.timelines)
+        self.images, self.history, self.manifests = FakeImages(), FakeHistory(self.timelines), FakeManifests()
+        self.requests = FakeRequests()
         self.streams = FakeStreams()
         self.asked_ages: list[float | None] = []
         self.faults: dict[str, str | None] = {"ping": None, "pleg": None}
@@ -202,12 +219,27 @@ class World:
         self.deps = LocalDeps(
             pods=self.pods,
             events=self.events,
-            node=self.node,
+            agent=AgentView(
+                images=self.images,
+                history=self.history,
+                manifests=self.manifests,
+                node=FakeNode(),
+                requests=self.requests,
+                explain=explain,
+                problems=self._problems,
+                configuration=configuration,
+            ),
             streams=self.streams,
             checks=checks,
             telemetry=telemetry(self.clock, self.metrics.http),
             usage=self._usage,
         )
+
+    def problems(self) -> Sequence[ProblemView]:
+        return [ProblemView(subject="web.yaml", reason="Invalid", message="spec: missing", since=5.0)]
+
+    def _problems(self) -> Sequence[ProblemView]:
+        return self.problems()
 
     async def _usage(self, max_age: float | None) -> Summary:
         self.asked_ages.append(max_age)

@@ -6,7 +6,8 @@ from typing import Final
 from pykubelet.base.errors import Invalid
 from pykubelet.base.http.port_number import parse_port
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.serve.common.server_types import LogOptions, LogStreams, StreamOptions
+from pykubelet.kubelet.serve.common.server_types import LogOptions, LogStreams
+from pykubelet.kubelet.serve.streams.stream_types import StreamOptions
 from pykubelet.kubelet.types.crilog import parse_time_ns
 
 _TRUE: Final = frozenset({"", "1", "t", "T", "true", "True", "TRUE"})

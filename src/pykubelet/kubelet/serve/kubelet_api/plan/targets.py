@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.kubelet.serve.common.plan.query import boolean
-from pykubelet.kubelet.serve.common.server_types import StreamOptions
 from pykubelet.kubelet.serve.logs.plan.log_choice import container_status
+from pykubelet.kubelet.serve.streams.stream_types import StreamOptions
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.kubelet.types.podspec import find_container
 from pykubelet.models.core_v1 import Pod

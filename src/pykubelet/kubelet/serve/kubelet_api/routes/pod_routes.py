@@ -12,7 +12,6 @@ from pykubelet.base.errors import NotFound, Permanent, PykubeletError
 from pykubelet.kubelet.serve.common.plan.query import forwarded_ports, integer, log_options
 from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.responses import json_response
-from pykubelet.kubelet.serve.common.server_types import StreamOptions
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import AgentMetrics, NodeRuntime
 from pykubelet.kubelet.serve.kubelet_api.plan.targets import (
     check_container,
@@ -21,7 +20,7 @@ from pykubelet.kubelet.serve.kubelet_api.plan.targets import (
 )
 from pykubelet.kubelet.serve.kubelet_api.routes.info_routes import pod_list
 from pykubelet.kubelet.serve.logs.log_response import LogSource, log_response
-from pykubelet.kubelet.serve.streams import StreamProxy, StreamSet, check_upgrade
+from pykubelet.kubelet.serve.streams import StreamProxy, check_upgrade
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.models.core_v1 import Pod
@@ -86,14 +85,14 @@ class PodRoutes:
         options = command_options(request.query, container, request.query.getall("command", []))
         target = running_container(self._pod(request), container)
         self._count(request, "exec")
-        return await self._proxy.command(request, lambda: runtime.exec_url(target, options), _streams(options))
+        return await self._proxy.command(request, lambda: runtime.exec_url(target, options), options.streams)
 
     async def _attach(self, request: web.Request) -> web.StreamResponse:
         container, runtime = request.match_info["container"], self._runtime
         options = command_options(request.query, container, None)
         target = running_container(self._pod(request), container)
         self._count(request, "attach")
-        return await self._proxy.command(request, lambda: runtime.attach_url(target, options), _streams(options))
+        return await self._proxy.command(request, lambda: runtime.attach_url(target, options), options.streams)
 
     async def _port_forward(self, request: web.Request) -> web.StreamResponse:
         ports, runtime = forwarded_ports(request.query.getall("port", [])), self._runtime
@@ -138,7 +137,3 @@ class PodRoutes:
         if pod is None or match.get("uid", pod.metadata.uid) != pod.metadata.uid:
             raise NotFound(f'pod "{match["pod"]}" does not exist')
         return pod
-
-
-def _streams(options: StreamOptions) -> StreamSet:
-    return StreamSet(options.stdin, options.stdout, options.stderr, options.tty)
