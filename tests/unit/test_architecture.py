@@ -77,6 +77,29 @@ def test_no_file_is_longer_than_400_lines(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 400
 
 
+LINES_OF_A_FUNCTION = 60
+
+
+def long_functions(source: str) -> list[str]:
+    """Return the names of functions that have too many lines, those of their docstrings and nested ones included."""
+    return [
+        node.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno >= LINES_OF_A_FUNCTION
+    ]
+
+
+@pytest.mark.parametrize("path", OURS, ids=module_of)
+def test_no_function_is_longer_than_60_lines(path: Path) -> None:
+    assert long_functions(path.read_text()) == [], "split it by stage"
+
+
+def test_long_functions_are_recognized() -> None:
+    for lines, found in ((60, []), (61, ["work"])):
+        assert long_functions("class A:\n    async def work(self):\n" + "        pass\n" * (lines - 1)) == found
+
+
 @pytest.mark.parametrize(
     ("pattern", "allowed"),
     [
