@@ -19,6 +19,7 @@ from pykubelet.kubelet.desired.sources.backup import Backup
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod
+from pykubelet.testing.clock import VirtualClock
 
 UID = PodUID("u1")
 POD = from_builtins(
@@ -78,11 +79,11 @@ async def _allocations(home: Path, damage: Damage) -> None:
     dirs = PodDirs.at(home)
     dirs.prepare(UID)
     damage(dirs.resources(UID))
-    store = AllocationStore(dirs)
+    store = AllocationStore(dirs, VirtualClock())
     await store.load([UID])
     store.set(POD)
     await store.save(UID)
-    again = AllocationStore(dirs)
+    again = AllocationStore(dirs, VirtualClock())
     await again.load([UID])
     assert again.get(UID) == store.get(UID) is not None
 
@@ -91,10 +92,10 @@ async def _user_namespace(home: Path, damage: Damage) -> None:
     dirs = PodDirs.at(home)
     dirs.prepare(UID)
     damage(dirs.user_namespace(UID))
-    users = IdRangeManager(file=dirs.user_namespace, supported=lambda _: True)
+    users = IdRangeManager(file=dirs.user_namespace, supported=lambda _: True, clock=VirtualClock())
     await users.load([UID])
     await users.allocate(POD, "")
-    again = IdRangeManager(file=dirs.user_namespace, supported=lambda _: True)
+    again = IdRangeManager(file=dirs.user_namespace, supported=lambda _: True, clock=VirtualClock())
     await again.load([UID])
     assert again.given(POD) == users.given(POD) is not None
 

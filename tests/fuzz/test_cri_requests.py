@@ -172,7 +172,7 @@ def test_any_request_about_images_is_answered_or_refused(seed: int) -> None:
     with tempfile.TemporaryDirectory() as directory, asyncio.Runner() as runner:
         stores = open_stores(Path(directory) / "rooms")
         stage = Stage(SimulatedLoop(chance), Path(directory))
-        ImageCalls(stores.images, NoContainers()).register(cast(Calls, stage))
+        ImageCalls(stores.images, NoContainers(), clock=stage.clock).register(cast(Calls, stage))
         nonsense = Nonsense(chance, Path(directory), ())
         for name in sorted({*stage.calls, *stage.streams}):
             request = stage.requests[name]()

@@ -18,14 +18,8 @@ def module_of(path: Path) -> str:
 
 CLOCKS = {
     "pykubelet.base.clock": "the one place",
-    "pykubelet.criserver.server.groups.images": "the back-off of its guard; the time of a usage in a reply",
-    "pykubelet.criserver.server.groups.metrics": "the back-off of its guard",
-    "pykubelet.criserver.server.groups.stats": "the back-off of its guard",
     "pykubelet.criserver.storage.usage": "the length of a slice of work in a thread",
     "pykubelet.kubelet.actuate.logs.log_files": "the deadline of a compression in a thread",
-    "pykubelet.kubelet.actuate.podruntime.allocation_store": "the back-off of its guard",
-    "pykubelet.kubelet.actuate.podruntime.restart_requests": "the back-off of its guard",
-    "pykubelet.kubelet.actuate.userns.id_range_manager": "the back-off of its guard",
     "pykubelet.kubelet.observe.stats.volume_usage": "the length of a slice of work in a thread",
     "pykubelet.linux.cgroups.files": "the deadline of a removal in a thread",
     "pykubelet.linux.filesystems.removal_worker": "the pace of a process of its own",

@@ -257,7 +257,7 @@ class Server:
         server = CriServer(
             path=self._parts.settings.socket,
             runtime=self.calls(),
-            images=(images.calls(),),
+            images=(images.calls(scope.clock),),
             transfer=(transfers,),
             observer=self._observer(),
         )

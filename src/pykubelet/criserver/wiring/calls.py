@@ -57,7 +57,9 @@ def build_calls(deps: CallDeps) -> Groups:
         SandboxCalls(sandboxes=sandboxes, containers=containers, scope=scope),
         ContainerCalls(containers=containers, sandboxes=sandboxes, scope=scope),
         EventCalls(hub=scope.events, sandboxes=sandboxes, containers=containers),
-        StatsCalls(collector=stats, containers=containers, sandboxes=sandboxes),
-        MetricCalls(inspector=inspector, collector=stats, containers=containers, sandboxes=sandboxes),
+        StatsCalls(collector=stats, containers=containers, sandboxes=sandboxes, clock=scope.clock),
+        MetricCalls(
+            inspector=inspector, collector=stats, containers=containers, sandboxes=sandboxes, clock=scope.clock
+        ),
         StreamingCalls(server=deps.streaming, containers=containers, sandboxes=sandboxes),
     )

@@ -51,9 +51,9 @@ class ImageComponents(Struct, frozen=True, kw_only=True):
         """The files of removed containers and layers, until they are deleted."""
         return self.layers.trash
 
-    def calls(self) -> ImageCalls:
+    def calls(self, clock: Clock) -> ImageCalls:
         """Return the calls of ImageService."""
-        return ImageCalls(self.images, self.usage)
+        return ImageCalls(self.images, self.usage, clock=clock)
 
     def transfer_calls(self, containers: ContainerTable) -> TransferCalls:
         """Return the calls of ImageTransfer, a service of this project beside CRI."""

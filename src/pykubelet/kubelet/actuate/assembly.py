@@ -121,7 +121,7 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
     resources = _resources(settings, machine, telemetry.clock, telemetry.metrics.operations)
     dirs = PodDirs.at(settings.root_dir)
     volumes = _volumes(settings, dirs, node=node, images=images.manager, cluster=cluster, telemetry=telemetry)
-    users = _id_ranges(settings, dirs, node)
+    users = _id_ranges(settings, dirs, node, telemetry.clock)
     inputs = PodInputs(
         volumes=volumes.manager, files=dirs, resources=resources, node=node, objects=deps.objects, users=users
     )
@@ -225,11 +225,12 @@ def _volumes(
     return Volumes(manager=VolumeManager(dirs=dirs, deps=deps, config=VolumeConfig()), csi=csi)
 
 
-def _id_ranges(settings: Settings, dirs: PodDirs, node: NodeFacts) -> IdRangeManager:
+def _id_ranges(settings: Settings, dirs: PodDirs, node: NodeFacts, clock: Clock) -> IdRangeManager:
     config = settings.config
     return IdRangeManager(
         file=dirs.user_namespace,
         supported=node.runtime.user_namespaces,
+        clock=clock,
         config=UserNamespaceConfig(config.user_namespaces.ids_per_pod, config.max_pods),
     )
 

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
+from pykubelet.base.clock import SystemClock
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images import ImageManager
 from pykubelet.criserver.server import CriServer
@@ -28,7 +29,7 @@ async def serve(images: ImageManager, directory: Path, users: Mapping[str, Seque
     server = CriServer(
         path=socket,
         runtime=(),
-        images=(ImageCalls(images, NoContainers()),),
+        images=(ImageCalls(images, NoContainers(), clock=SystemClock()),),
         transfer=(TransferCalls(images, lambda image: users.get(image, ())),),
     )
     task = asyncio.create_task(server.run(), name="images-server")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.images import manifests
 from pykubelet.criserver.server.groups.images import ImageCalls
@@ -55,7 +56,7 @@ async def test_artifact_is_pulled_shown_and_removed_like_an_image(registry: Fake
     assert pulled.size == sum(len(world.content.path(blob).read_bytes()) for blob in pulled.blobs)
     assert not [path for path, *_ in registry.seen if manifests.EMPTY_DIGEST in path], "it needs no transfer"
 
-    calls = ImageCalls(world.images, NoContainers())
+    calls = ImageCalls(world.images, NoContainers(), clock=SystemClock())
     (listed,) = (await calls.listed(pb.ListImagesRequest())).images
     assert (listed.id, listed.size, list(listed.repo_tags)) == (manifest, pulled.size, [f"{name}:1"])
     status = await calls.status(pb.ImageStatusRequest(image=pb.ImageSpec(image=f"{name}:1"), verbose=True))

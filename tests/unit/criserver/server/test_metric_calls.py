@@ -11,6 +11,7 @@ from pykubelet.linux.cgroups import CgroupStats
 from pykubelet.linux.cgroups.counters import CgroupCounters
 from pykubelet.linux.procparse import NetDevice
 from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.clock import VirtualClock
 
 
 class Inspector:
@@ -59,6 +60,7 @@ def _calls() -> MetricCalls:
         collector=cast(Any, Collector()),
         containers=cast(Any, containers),
         sandboxes=cast(Any, sandboxes),
+        clock=VirtualClock(),
     )
 
 

@@ -13,6 +13,7 @@ from pykubelet.kubelet.actuate.userns import IdRangeManager
 from pykubelet.kubelet.actuate.userns.plan.id_ranges import UNIT, IdPool, to_file
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.testing.clock import VirtualClock
 
 GOOD, BAD = PodUID("good"), PodUID("bad")
 _DAMAGED = [b"", b"\xff", b"[" * 100_000, b'{"containers": {"a": {"requests": 3}}}', b"{}" * 9]
@@ -32,7 +33,7 @@ async def test_damaged_resource_record_keeps_no_other_from_being_read(
 ) -> None:
     dirs.resources(BAD).write_bytes(damaged)
     dirs.resources(GOOD).write_bytes(b'{"containers": {}}')
-    allocations = AllocationStore(dirs)
+    allocations = AllocationStore(dirs, VirtualClock())
     await allocations.load([BAD, GOOD])
     assert allocations.get(GOOD) is not None
     assert allocations.get(BAD) is None
@@ -45,7 +46,7 @@ async def test_damaged_restart_request_keeps_no_other_from_being_read(
 ) -> None:
     dirs.restarts(BAD).write_bytes(damaged)
     dirs.restarts(GOOD).write_bytes(b'{"pod": true}')
-    requests = RestartRequests(dirs)
+    requests = RestartRequests(dirs, VirtualClock())
     await requests.load([BAD, GOOD])
     assert requests._requests == {GOOD: RestartRequest(pod=True)}
     assert [getattr(r, "item", "") for r in caplog.records] == [BAD]
@@ -58,7 +59,7 @@ async def test_damaged_user_namespace_record_keeps_no_other_from_being_read(
     pool = IdPool.default(UNIT)
     dirs.user_namespace(BAD).write_bytes(damaged)
     dirs.user_namespace(GOOD).write_bytes(to_file(pool.next_free(set(), None), UNIT))
-    users = IdRangeManager(file=dirs.user_namespace, supported=lambda _: True)
+    users = IdRangeManager(file=dirs.user_namespace, supported=lambda _: True, clock=VirtualClock())
     await users.load([BAD, GOOD])
     assert users._allocated.keys() == {GOOD}
     assert [getattr(r, "item", "") for r in caplog.records] == [BAD]
@@ -67,7 +68,7 @@ async def test_damaged_user_namespace_record_keeps_no_other_from_being_read(
 async def test_record_on_a_hung_file_system_delays_no_other(dirs: PodDirs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "_DEADLINE", 0.1)
     dirs.resources(GOOD).write_bytes(b'{"containers": {}}')
-    allocations, release = AllocationStore(dirs), threading.Event()
+    allocations, release = AllocationStore(dirs, VirtualClock()), threading.Event()
     original = AllocationStore._read
 
     def read(self: AllocationStore, uid: PodUID) -> object:

@@ -1,13 +1,13 @@
 """The calls of ImageService."""
 
 import logging
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 import msgspec
 
+from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.units import KIB, MIB
@@ -59,10 +59,11 @@ class WritableLayers(Protocol):
 class ImageCalls:
     """The calls of ImageService."""
 
-    def __init__(self, images: ImageStore, layers: WritableLayers) -> None:
+    def __init__(self, images: ImageStore, layers: WritableLayers, *, clock: Clock) -> None:
         self._images = images
         self._layers = layers
-        self._guard = Guard("images.list", time.monotonic)
+        self._clock = clock
+        self._guard = Guard("images.list", clock.monotonic)
 
     def register(self, calls: Calls) -> None:
         """Register the calls of this group."""
@@ -108,9 +109,10 @@ class ImageCalls:
     async def fs_info(self, request: pb.ImageFsInfoRequest) -> pb.ImageFsInfoResponse:
         """Return the disk usage of images and of writable layers."""
         images, containers = await self._images.fs_info(), await self._layers.total()
+        now = int(self._clock.now() * 1e9)
         return pb.ImageFsInfoResponse(
-            image_filesystems=[_usage(images.mountpoint, images.used_bytes, images.inodes_used)],
-            container_filesystems=[_usage(containers.mountpoint, containers.used, containers.inodes)],
+            image_filesystems=[_usage(images.mountpoint, images.used_bytes, images.inodes_used, now)],
+            container_filesystems=[_usage(containers.mountpoint, containers.used, containers.inodes, now)],
         )
 
     def _found(self, wanted: pb.ImageFilter) -> list[pb.Image]:
@@ -223,9 +225,9 @@ def _reference(image: pb.ImageSpec) -> str:
     return image.image
 
 
-def _usage(mountpoint: str, used: int, inodes: int) -> pb.FilesystemUsage:
+def _usage(mountpoint: str, used: int, inodes: int, now: int) -> pb.FilesystemUsage:
     return pb.FilesystemUsage(
-        timestamp=time.time_ns(),
+        timestamp=now,
         fs_id=pb.FilesystemIdentifier(mountpoint=mountpoint),
         used_bytes=pb.UInt64Value(value=used),
         inodes_used=pb.UInt64Value(value=inodes),

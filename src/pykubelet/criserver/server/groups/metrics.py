@@ -1,10 +1,10 @@
 """Calls about metrics: the source of a kubelet's /metrics/cadvisor with PodAndContainerStatsFromCRI."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TypeVar
 
+from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.criserver.config.machine import kernel_cgroup
@@ -31,12 +31,13 @@ class MetricCalls:
         collector: StatsCollector,
         containers: ContainerComponents,
         sandboxes: SandboxComponents,
+        clock: Clock,
     ) -> None:
         self._inspector = inspector
         self._collector = collector
         self._containers = containers
         self._sandboxes = sandboxes
-        self._guard = Guard("metrics.measured", time.monotonic)
+        self._guard = Guard("metrics.measured", clock.monotonic)
 
     def register(self, calls: Calls) -> None:
         """Register the calls of this group."""

@@ -1,10 +1,10 @@
 """Calls about the resource usage of containers and pods."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TypeVar
 
+from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.criserver.container import Container, ContainerComponents
 from pykubelet.criserver.sandbox import Sandbox, SandboxComponents
@@ -25,12 +25,17 @@ class StatsCalls:
     """ContainerStats, PodSandboxStats and their lists and streams."""
 
     def __init__(
-        self, *, collector: StatsCollector, containers: ContainerComponents, sandboxes: SandboxComponents
+        self,
+        *,
+        collector: StatsCollector,
+        containers: ContainerComponents,
+        sandboxes: SandboxComponents,
+        clock: Clock,
     ) -> None:
         self._collector = collector
         self._containers = containers
         self._sandboxes = sandboxes
-        self._guard = Guard("stats.measured", time.monotonic)
+        self._guard = Guard("stats.measured", clock.monotonic)
 
     def register(self, calls: Calls) -> None:
         """Register the calls of this group."""

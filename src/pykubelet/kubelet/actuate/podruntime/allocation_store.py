@@ -8,7 +8,6 @@ continues with the steps that are left.
 Static pods have no record: a changed manifest creates a new pod.
 """
 
-import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
@@ -17,6 +16,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Transient
@@ -76,9 +76,9 @@ class _Record(Struct, frozen=True):
 class AllocationStore:
     """Implements ``types.resize.Allocations``. Changes take effect in memory; :meth:`save` writes them to disk."""
 
-    def __init__(self, files: PodFiles) -> None:
+    def __init__(self, files: PodFiles, clock: Clock) -> None:
         self._files = files
-        self._guard = Guard("records.resources", time.monotonic)
+        self._guard = Guard("records.resources", clock.monotonic)
         self._records: dict[PodUID, _Record] = {}
 
     async def load(self, uids: Iterable[PodUID]) -> None:

@@ -102,9 +102,9 @@ class PodRuntime:
         """Pods whose log marks, which an earlier agent may have left, were reconciled."""
         self._init_timeline = InitTimeline(telemetry.timeline)
         self._start_slots = StartSlots(config.start_slots, config.start_slot_timeout)
-        self.allocations = AllocationStore(inputs.files)
+        self.allocations = AllocationStore(inputs.files, clock)
         """Allocated resources of pods, shared with admission."""
-        self.restarts = RestartRequests(inputs.files)
+        self.restarts = RestartRequests(inputs.files, clock)
         """Restarts that persons have requested."""
         self._resizer = Resizer(
             ResizerDeps(cri=cri, resources=inputs.resources, allocations=self.allocations, telemetry=telemetry)

@@ -5,7 +5,6 @@ exist at its next sync, replaces these, and removes the request (``plan/requeste
 """
 
 import asyncio
-import time
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Transient
@@ -40,9 +40,9 @@ class _File(msgspec.Struct, frozen=True):
 class RestartRequests:
     """The requests of all pods, at most one for each, which holds everything that is to be restarted of it."""
 
-    def __init__(self, files: PodFiles) -> None:
+    def __init__(self, files: PodFiles, clock: Clock) -> None:
         self._files = files
-        self._guard = Guard("records.restarts", time.monotonic)
+        self._guard = Guard("records.restarts", clock.monotonic)
         self._requests: dict[PodUID, RestartRequest] = {}
         self._locks: dict[PodUID, asyncio.Lock] = {}
 

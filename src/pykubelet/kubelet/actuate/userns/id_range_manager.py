@@ -3,7 +3,6 @@
 import logging
 import pwd
 import shutil
-import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.base import proc
+from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
@@ -47,6 +47,7 @@ class IdRangeManager:
         *,
         file: Callable[[PodUID], Path],
         supported: Callable[[str], bool | None],
+        clock: Clock,
         config: UserNamespaceConfig | None = None,
     ) -> None:
         """``file`` returns the path of a pod's record; ``supported`` whether a runtime handler supports user
@@ -55,7 +56,7 @@ class IdRangeManager:
         self._supported = supported
         self._config = config or UserNamespaceConfig()
         self._pool = IdPool.default(self._config.ids_per_pod)
-        self._guard = Guard("records.userns", time.monotonic)
+        self._guard = Guard("records.userns", clock.monotonic)
         self._allocated: dict[PodUID, int] = {}
         self._last: int | None = None
         self._problem = ""

@@ -1,7 +1,7 @@
 """Lists of statistics: one container that cannot be measured does not affect others."""
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -11,6 +11,7 @@ from pykubelet.criserver.stats import ContainerUsage, PodUsage
 from pykubelet.linux.cgroups import CgroupStats, Pressure, Stall
 from pykubelet.linux.procparse import NetDevice
 from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.clock import VirtualClock
 
 
 def _container(identity: str) -> Any:
@@ -26,11 +27,15 @@ class Collector:
         return ContainerUsage(1, CgroupStats(), None, None)
 
 
+def _calls(collector: Any, containers: Any, sandboxes: Any = None) -> StatsCalls:
+    return StatsCalls(collector=collector, containers=containers, sandboxes=sandboxes, clock=VirtualClock())
+
+
 @pytest.fixture
 def calls() -> StatsCalls:
     table = SimpleNamespace(visible=lambda: map(_container, ("one", "hangs", "two")))
     containers = SimpleNamespace(table=table)
-    return StatsCalls(collector=cast(Any, Collector()), containers=cast(Any, containers), sandboxes=cast(Any, None))
+    return _calls(Collector(), containers)
 
 
 async def test_container_that_cannot_be_measured_is_left_out_of_the_list(calls: StatsCalls) -> None:
@@ -85,7 +90,7 @@ async def test_default_interface_of_a_pod_is_that_of_its_first_network(
         table=SimpleNamespace(get=lambda _: pod), layout=SimpleNamespace(netns=lambda _: "/run/netns/s")
     )
     containers = SimpleNamespace(table=SimpleNamespace(of_sandbox=lambda _: []))
-    calls = StatsCalls(collector=cast(Any, Pods()), containers=cast(Any, containers), sandboxes=cast(Any, sandboxes))
+    calls = _calls(Pods(), containers, sandboxes)
     found = (await calls.pod(pb.PodSandboxStatsRequest(pod_sandbox_id="s"))).stats.linux.network
     assert found.default_interface.name == default
     assert [each.name for each in found.interfaces] == others

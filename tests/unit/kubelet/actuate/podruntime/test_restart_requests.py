@@ -10,6 +10,7 @@ from pykubelet.kubelet.actuate.podruntime.restart_requests import RestartRequest
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
 from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus
+from pykubelet.testing.clock import VirtualClock
 
 UID = PodUID("u")
 
@@ -19,22 +20,26 @@ def _status(number: int) -> PodRuntimeStatus:
     return PodRuntimeStatus(PodRef("ns", "p", UID), (), (attempt,))
 
 
+def _requests(dirs: PodDirs) -> RestartRequests:
+    return RestartRequests(dirs, VirtualClock())
+
+
 @pytest.fixture
 def dirs(tmp_path: Path) -> PodDirs:
     return PodDirs.at(tmp_path)
 
 
 async def test_acknowledged_request_survives_and_is_done_once(dirs: PodDirs) -> None:
-    await RestartRequests(dirs).add(UID, RestartRequest(containers=frozenset({"a"})))
-    second = RestartRequests(dirs)
+    await _requests(dirs).add(UID, RestartRequest(containers=frozenset({"a"})))
+    second = _requests(dirs)
     await second.load([UID])
     assert [c.restart_requested for c in (await second.apply(_status(0))).containers] == [True]
-    third = RestartRequests(dirs)  # the agent was killed between the kill and the start
+    third = _requests(dirs)  # the agent was killed between the kill and the start
     await third.load([UID])
     assert [c.restart_requested for c in (await third.apply(_status(0))).containers] == [True]
     assert [c.restart_requested for c in (await third.apply(_status(1))).containers] == [False]
     assert not dirs.restarts(UID).exists()
-    fourth = RestartRequests(dirs)
+    fourth = _requests(dirs)
     await fourth.load([UID])
     assert await fourth.apply(_status(1)) == _status(1)
 
@@ -42,7 +47,7 @@ async def test_acknowledged_request_survives_and_is_done_once(dirs: PodDirs) -> 
 async def test_damaged_file_is_set_aside(dirs: PodDirs) -> None:
     dirs.pod(UID).mkdir()
     dirs.restarts(UID).write_bytes(b"{")
-    requests = RestartRequests(dirs)
+    requests = _requests(dirs)
     await requests.load([UID])
     assert await requests.apply(_status(0)) == _status(0)
     assert not dirs.restarts(UID).exists()
@@ -50,14 +55,14 @@ async def test_damaged_file_is_set_aside(dirs: PodDirs) -> None:
 
 async def test_request_that_cannot_be_saved_is_not_acknowledged(dirs: PodDirs) -> None:
     dirs.pod(UID).write_text("a file in the place of the pod's directory")
-    requests = RestartRequests(dirs)
+    requests = _requests(dirs)
     with pytest.raises(Transient, match="cannot save the restart request of pod u"):
         await requests.add(UID, RestartRequest(pod=True))
     assert await requests.apply(_status(0)) == _status(0)
 
 
 async def test_forgotten_pod_has_no_request(dirs: PodDirs) -> None:
-    requests = RestartRequests(dirs)
+    requests = _requests(dirs)
     await requests.add(UID, RestartRequest(containers=frozenset({"a"})))
     requests.forget(UID)
     assert await requests.apply(_status(0)) == _status(0)

@@ -18,6 +18,7 @@ from pykubelet.kubelet.actuate.userns.plan.id_ranges import UNIT, from_file, par
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod
+from pykubelet.testing.clock import VirtualClock
 
 A, B, C = PodUID("a"), PodUID("b"), PodUID("c")
 POOL = IdPool(UNIT, 3 * UNIT)
@@ -125,7 +126,10 @@ def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IdRangeManager:
 
 def make(root: Path, *, per_pod: int = UNIT, supported: bool | None = True) -> IdRangeManager:
     return IdRangeManager(
-        file=lambda uid: root / uid / "userns", supported=lambda handler: supported, config=UserNamespaceConfig(per_pod)
+        file=lambda uid: root / uid / "userns",
+        supported=lambda handler: supported,
+        clock=VirtualClock(),
+        config=UserNamespaceConfig(per_pod),
     )
 
 
