@@ -183,13 +183,13 @@ def _end_agent() -> None:
     """Stop the demo's agent, even if it outlived its screen; its server and pods keep running."""
     config = str(agent().config_file).encode()
     deadline = time.monotonic() + STOP_SECONDS
-    told: set[tuple[int, signal.Signals]] = set()
+    notified: set[tuple[int, signal.Signals]] = set()
     while agents := [pid for pid, command in _commands() if config in command and b"run" in command]:
         number = signal.SIGTERM if time.monotonic() < deadline else signal.SIGKILL
         for pid in agents:
             # Only once: a second signal would shorten the agent's shutdown.
-            if (pid, number) not in told:
-                told.add((pid, number))
+            if (pid, number) not in notified:
+                notified.add((pid, number))
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, number)
         time.sleep(0.05)

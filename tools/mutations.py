@@ -76,7 +76,7 @@ def _places(tree: ast.AST) -> Iterator[_Place]:
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 deeper = f"{path}.{child.name}".lstrip(".")
                 yield from walk(child, deeper, inside or not isinstance(child, ast.ClassDef))
-            elif not _is_told(child):
+            elif not _is_reported(child):
                 if inside and isinstance(child, ast.expr | ast.stmt):
                     yield path, child, node
                 yield from walk(child, path, inside)
@@ -95,7 +95,7 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
         yield from ast.iter_child_nodes(node)
 
 
-def _is_told(node: ast.AST) -> bool:
+def _is_reported(node: ast.AST) -> bool:
     """A log call, a docstring or an assertion for the type checker."""
     if isinstance(node, ast.Expr):
         value = node.value

@@ -25,7 +25,7 @@ from tools.scratch import scratch
 RUNTIMES = ("criserver", "containerd")
 NAMES = ("lint", "unit", "v2", "integration", "cluster", "faults")
 """Names of the groups of suites."""
-_TOLD_SECONDS = 60.0
+_REPORT_SECONDS = 60.0
 _LOOK_SECONDS = 0.1
 _PATIENCE = "PYKUBELET_TEST_PATIENCE"
 _INTERRUPTED = 2
@@ -179,7 +179,7 @@ class Stage:
 
     def play(self) -> None:
         """Run all suites, or stop when interrupted."""
-        told = time.monotonic()
+        reported = time.monotonic()
         while self._waiting or self._running:
             self._begin()
             time.sleep(_LOOK_SECONDS)
@@ -187,8 +187,8 @@ class Stage:
                 self._running.remove(run)
                 self.outcomes.append(run.outcome())
                 run.show()
-            if self._running and time.monotonic() - told > _TOLD_SECONDS:
-                told = time.monotonic()
+            if self._running and time.monotonic() - reported > _REPORT_SECONDS:
+                reported = time.monotonic()
                 print("running:", "; ".join(run.progress() for run in self._running), flush=True)
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:

@@ -77,7 +77,7 @@ class Cluster:
         path = f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name}"
         last: list[Json] = []
 
-        def told() -> list[Json]:
+        def reported() -> list[Json]:
             last[:] = self.api.get(path)["items"]
             return [each for each in last if each["reason"] == reason and text in each["message"]]
 
@@ -85,8 +85,8 @@ class Cluster:
             others = "\n".join(f"{each['type']} {each['reason']}: {each['message']}" for each in last)
             return f"no event {reason} {text!r}:\n{others}\n{self.agent.log_tail()}"
 
-        wait_for(lambda: bool(told()), 30.0, why)
-        return told()[-1]
+        wait_for(lambda: bool(reported()), 30.0, why)
+        return reported()[-1]
 
     def ask(self, path: str, token: str = "") -> tuple[int, str]:
         """Send a request to the node's kubelet API server, as metrics-server and Prometheus do."""

@@ -105,8 +105,8 @@ def test_statuses_are_sent_after_api_server_outage(cluster: Cluster, apiserver: 
     assert found.metadata.uid == ending["metadata"]["uid"]
     cluster.until("alive", lambda p: not is_ready(p))
     # The events are sent too: the probe failed while the API server was unavailable.
-    told = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=alive,reason=Unhealthy"
-    wait_for(lambda: bool(cluster.api.get(told)["items"]), 60.0, cluster.agent.log_tail)
+    reported = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=alive,reason=Unhealthy"
+    wait_for(lambda: bool(cluster.api.get(reported)["items"]), 60.0, cluster.agent.log_tail)
     cluster.ready(f"local-{NODE}", 60.0)
     assert container_status(cluster.agent.pod("alive")).restart_count == 0
     (cluster.agent.manifests / "local.json").unlink()

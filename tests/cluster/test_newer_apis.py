@@ -397,11 +397,11 @@ def test_node_is_ready_only_when_its_csi_node_is_there(newer: Cluster, fake: Fak
     fake.fail(Fault("POST .*/csinodes", status=500, times=1000))
     newer.agent.start()
 
-    def told() -> bool:
+    def reported() -> bool:
         found = newer.api.node_condition(NODE)
         return found.get("status") == "False" and "CSINode" in found["message"]
 
-    wait_for(told, 30.0, newer.agent.log_tail)
+    wait_for(reported, 30.0, newer.agent.log_tail)
     assert newer.api.find(path) is None
     fake.fail()
     wait_for(lambda: newer.api.node_condition(NODE).get("status") == "True", 60.0, newer.agent.log_tail)

@@ -152,8 +152,10 @@ def test_pod_with_user_namespace_runs(newer: Cluster) -> None:
         zero, first, length = newer.agent.exec("apart", "cat /proc/self/uid_map").split()
         assert (zero, length) == ("0", "65536") and int(first) >= 65536
     else:
-        told = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=apart,reason=FailedCreatePodSandBox"
-        wait_for(lambda: newer.api.get(told)["items"], 20.0, newer.agent.log_tail)
+        reported = (
+            "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=apart,reason=FailedCreatePodSandBox"
+        )
+        wait_for(lambda: newer.api.get(reported)["items"], 20.0, newer.agent.log_tail)
     newer.delete("apart", 1)
 
 
@@ -216,8 +218,8 @@ def test_pod_with_resource_claims_does_not_start_without_its_devices(newer: Clus
     claims = [{"name": "gpu", "resourceClaimName": "gpu-1"}]
     main = container(resources={"claims": [{"name": "gpu"}]})
     newer.run(pod("claimant", main, resourceClaims=claims))
-    told = newer.wait_event("claimant", "FailedPrepareDynamicResources")
-    assert told["type"] == "Warning" and told["message"].endswith("Its claims: gpu"), told
+    reported = newer.wait_event("claimant", "FailedPrepareDynamicResources")
+    assert reported["type"] == "Warning" and reported["message"].endswith("Its claims: gpu"), reported
     found = newer.until("claimant", lambda p: waiting_reason(p) == "ContainerCreating")
     assert found.status.phase == "Pending" and not found.status.pod_ip
     newer.delete("claimant")
@@ -259,8 +261,8 @@ def test_pod_whose_volume_is_beyond_the_limit_fails_and_others_run(newer: Cluste
     assert found.status.message.startswith("Pod was rejected: Node has reached its volume attachment limit, rejecting")
     assert "unattached volumes=[limited]" in found.status.message and "limit is 7" in found.status.message
     assert not container_status(found).container_id
-    told = newer.wait_event("beyond", "VolumeAttachmentLimitExceeded", "limit is 7")
-    assert told["type"] == "Warning"
+    reported = newer.wait_event("beyond", "VolumeAttachmentLimitExceeded", "limit is 7")
+    assert reported["type"] == "Warning"
     background.storage.until(lambda: not background.storage.status("volumesInUse"))
     newer.run(pod("within"))
     newer.ready("within")
@@ -271,8 +273,8 @@ def test_pod_whose_volume_is_beyond_the_limit_fails_and_others_run(newer: Cluste
 @pytest.mark.skipif(not HAS_FUSE, reason="needs /dev/fuse")
 def test_pod_whose_volume_has_many_files_says_what_it_waits_for(newer: Cluster, background: Background) -> None:
     """Half a minute after the change of the files' group has begun; no deadline ends it while files are changed."""
-    told = newer.wait_event("owner", "VolumePermissionChangeInProgress", "Setting volume ownership for ")
-    assert told["type"] == "Warning"
+    reported = newer.wait_event("owner", "VolumePermissionChangeInProgress", "Setting volume ownership for ")
+    assert reported["type"] == "Warning"
     waiting = newer.api.find_pod("owner")
     assert waiting is not None and waiting_reason(waiting) == "ContainerCreating"
     background.slow.stop()

@@ -89,9 +89,9 @@ def test_huge_pages_are_counted_in_the_units_of_their_name(cluster: Cluster, hug
 
 
 def test_search_domains_that_pods_cannot_have_are_an_event_of_the_node(cluster: Cluster, resolv_conf: Path) -> None:
-    told = cluster.wait_event(NODE, "CheckLimitsForResolvConf")
+    reported = cluster.wait_event(NODE, "CheckLimitsForResolvConf")
     wanted = f"Resolv.conf file '{resolv_conf}' contains search line consisting of more than 32 domains!"
-    assert (told["type"], told["message"]) == ("Warning", wanted)
+    assert (reported["type"], reported["message"]) == ("Warning", wanted)
 
 
 def test_machine_of_a_node_has_the_tunables_and_the_chains_of_the_firewall(cluster: Cluster) -> None:
@@ -242,8 +242,8 @@ def test_node_is_not_ready_after_half_a_minute_without_its_runtime(cluster: Clus
         wait_for(lambda: cluster.api.node_condition(NODE)["status"] == "False", 60.0, cluster.agent.log_tail)
         # The last answer may be five seconds old. A cluster sends no requests to the pods of a node that is not ready.
         assert time.monotonic() - killed > 20.0
-        told = cluster.api.node_condition(NODE)
-        assert told["reason"] == "KubeletNotReady" and "container runtime is down" in told["message"]
+        reported = cluster.api.node_condition(NODE)
+        assert reported["reason"] == "KubeletNotReady" and "container runtime is down" in reported["message"]
         # Pods that are bound during the outage wait.
         cluster.run(pod("patient", tolerations=tolerations))
     finally:

@@ -99,9 +99,9 @@ def test_the_serving_certificate_follows_the_addresses(
     wait_for(lambda: addresses(api) == {"Hostname": NODE}, 30.0, agent.log_tail)
 
     def become(address: str) -> None:
-        told = [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": NODE}]
+        reported = [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": NODE}]
         path = f"/api/v1/nodes/{NODE}/status"
-        api.merge(path, {"status": {"addresses": told}})
+        api.merge(path, {"status": {"addresses": reported}})
 
     assert not api.get(REQUESTS)["items"], "without an address there is nothing to request"
     for address in ("192.0.2.10", "192.0.2.11"):

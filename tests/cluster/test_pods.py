@@ -167,12 +167,12 @@ def test_warnings_of_a_pod_do_not_silence_its_ordinary_events(cluster: Cluster) 
     failing = [container(f"bad{n}", image=f"localhost/no/such:{n}", imagePullPolicy="Never") for n in range(26)]
     cluster.run(pod("noisy", *failing, container()))
 
-    def told(found: Pod) -> bool:
+    def reported(found: Pod) -> bool:
         state = container_status(found, "main").state
         refused = [c for c in failing if waiting_reason(found, c["name"]) == "ErrImageNeverPull"]
         return len(refused) == len(failing) and state is not None and state.running is not None
 
-    cluster.until("noisy", told)
+    cluster.until("noisy", reported)
     cluster.wait_event("noisy", "ErrImageNeverPull")
     cluster.api.delete_pod("noisy")
     cluster.wait_event("noisy", "Killing", "Stopping container main")
@@ -188,8 +188,8 @@ def test_images_and_order_of_containers_are_reported_as_upstream(cluster: Cluste
     shown = [(status.name, status.image) for status in found.status.container_statuses]
     assert shown == [("alpha", BUSYBOX), ("mike", BUSYBOX), ("zulu", "docker.io/library/parity:latest")]
     wanted = f'Container image "{BUSYBOX}" already present on machine and can be accessed by the pod'
-    told = cluster.wait_event("named", "Pulled", BUSYBOX)
-    assert (told["type"], told["message"]) == ("Normal", wanted)
+    reported = cluster.wait_event("named", "Pulled", BUSYBOX)
+    assert (reported["type"], reported["message"]) == ("Normal", wanted)
     cluster.delete("named", 1)
 
 
@@ -218,8 +218,8 @@ def test_a_pod_ends_at_its_deadline(cluster: Cluster) -> None:
     cluster.run(pod("late", activeDeadlineSeconds=2))
     found = cluster.until("late", lambda p: p.status.phase == "Failed")
     assert found.status.reason == "DeadlineExceeded"
-    told = cluster.wait_event("late", "DeadlineExceeded")
-    assert (told["type"], told["message"]) == ("Normal", found.status.message)
+    reported = cluster.wait_event("late", "DeadlineExceeded")
+    assert (reported["type"], reported["message"]) == ("Normal", found.status.message)
     cluster.delete("late")
 
 

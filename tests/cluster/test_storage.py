@@ -174,8 +174,8 @@ def test_a_pod_keeps_its_volumes_over_a_restart_of_the_agent(storage: Storage) -
     before = container_status(cluster.ready("stateful"))
     (local / "hello").write_text("from the node")
     script = "echo kept > /data/file; stat -c %g /data/file; cat /disk/hello; touch /disk/x 2>&1; echo s > /scratch/f"
-    told = cluster.agent.exec("stateful", script)
-    assert told.split("\n")[0] == "7" and "from the node" in told and "Read-only" in told
+    reported = cluster.agent.exec("stateful", script)
+    assert reported.split("\n")[0] == "7" and "from the node" in reported and "Read-only" in reported
     assert storage.calls("NodeStageVolume")[0]["publish_context"] == {"device": "sdz"}
     inline = next(call for call in storage.calls("NodePublishVolume") if "staging_target_path" not in call)
     assert inline["volume_context"]["csi.storage.k8s.io/pod.name"] == "stateful"
@@ -273,8 +273,10 @@ def test_read_only_inline_volume_cannot_be_written_whatever_its_driver_does(stor
         cluster.run(pod("inline", container(volumeMounts=mounts), volumes=volumes))
         cluster.ready("inline")
         assert {call.get("readonly", False) for call in careless.calls("NodePublishVolume")} == {True, False}
-        told = cluster.agent.exec("inline", "echo x > /free/x && echo written; echo x 2>&1 > /fixed/x || echo refused")
-        assert told.splitlines()[0] == "written" and told.splitlines()[-1] == "refused", told
+        reported = cluster.agent.exec(
+            "inline", "echo x > /free/x && echo written; echo x 2>&1 > /fixed/x || echo refused"
+        )
+        assert reported.splitlines()[0] == "written" and reported.splitlines()[-1] == "refused", reported
         cluster.delete("inline")
     finally:
         careless.end()

@@ -151,12 +151,12 @@ async def _start_and_vanish(endpoint: str, directory: Path) -> tuple[int, str]:
             async with asyncio.timeout(20 * PATIENCE):
                 while await _state(client, identity) != pb.CONTAINER_RUNNING:  # noqa: ASYNC110  # of another process
                     await asyncio.sleep(0.02)
-            told = ""
+            reported = ""
             try:
                 await client.start_container(identity)
             except PykubeletError as error:
-                told = str(error)
-            return (directory / "runs").read_text().count("run"), told
+                reported = str(error)
+            return (directory / "runs").read_text().count("run"), reported
         finally:
             await client.stop_pod_sandbox(sandbox)
             await client.remove_pod_sandbox(sandbox)
@@ -170,9 +170,9 @@ async def _state(client: CriClient, identity: ContainerID) -> int:
 def test_start_continues_when_its_client_disconnects(server: PrivateCriServer, tmp_path: Path) -> None:
     directory = tmp_path / f"pktest-vanish-{os.getpid()}"
     directory.mkdir()
-    runs, told = asyncio.run(_start_and_vanish(server.endpoint, directory))
+    runs, reported = asyncio.run(_start_and_vanish(server.endpoint, directory))
     assert runs == 1
-    assert "only a created one can be started" in told
+    assert "only a created one can be started" in reported
 
 
 def test_exec_ends_when_its_server_is_killed(agent: AgentProcess, server: PrivateCriServer) -> None:
@@ -258,15 +258,15 @@ def test_damaged_database_does_not_affect_containers(agent: AgentProcess, server
     agent.write("own.json", pod("own"))
     agent.write("shared.json", pod("shared", shareProcessNamespace=True))
     before, addresses = _ids(agent.wait_running("own", "shared")), _addresses(server)
-    told = server.log.read_text().count("restored from the copies")
+    reported = server.log.read_text().count("restored from the copies")
     for how in ("garbage", "half", "empty"):
         server.signal(signal.SIGKILL)
         _spoil(server, how)
         for file in (server.home / "root" / "network").glob("*.json"):
             file.write_bytes(b'{"request":{"sandbox":"')
         server.start()
-        told += 1
-        assert server.log.read_text().count("restored from the copies") == told
+        reported += 1
+        assert server.log.read_text().count("restored from the copies") == reported
         wait_for(lambda: agent.cli("exec", "own", "--", "true").returncode == 0, 20, agent.log_tail)
         assert _ids(agent.wait_running("own", "shared")) == before
         assert all(container_status(each).restart_count == 0 for each in agent.pods().values())

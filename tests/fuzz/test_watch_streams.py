@@ -166,7 +166,7 @@ async def test_reflector_on_watches_that_end_at_once_asks_seldom(lines: list[byt
     assert followed.seen[-1].keys() == {"a"}
 
 
-async def test_reflector_told_to_wait_waits() -> None:
+async def test_reflector_asked_to_wait_waits() -> None:
     followed = await follow([([error(429, 40)], 0.0)], [listing("a")], minutes=4)
     gaps = [b - a for a, b in zip(followed.server.requests[1:], followed.server.requests[2:], strict=False)]
     assert gaps and min(gaps[:-1]) >= 40

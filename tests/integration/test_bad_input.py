@@ -22,8 +22,8 @@ _BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 _POD_WITHOUT = "apiVersion: v1\nkind: Pod\nmetadata: {name: victim}\nspec:\n  "
 
 
-def _case(name: str, content: str | bytes, told: str) -> ParameterSet:
-    return pytest.param(content, told, id=name)
+def _case(name: str, content: str | bytes, reported: str) -> ParameterSet:
+    return pytest.param(content, reported, id=name)
 
 
 _CASES = [
@@ -76,20 +76,20 @@ def _is_same(agent: AgentProcess, before: Pod) -> bool:
     )
 
 
-@pytest.mark.parametrize(("content", "told"), _CASES)
+@pytest.mark.parametrize(("content", "reported"), _CASES)
 def test_invalid_edit_of_manifest_keeps_pod_running(
-    agent: AgentProcess, apply: Apply, bystander: Pod, content: str | bytes, told: str
+    agent: AgentProcess, apply: Apply, bystander: Pod, content: str | bytes, reported: str
 ) -> None:
     apply("edited", pod("victim"))
     before = agent.wait_running("victim")[0]
     path = agent.write_text("edited.json", content)
     wait_for(lambda: bool(_problems(agent, "edited.json")), 5, lambda: f"no problem\n{agent.log_tail()}")
     shown = _problems(agent, "edited.json")
-    assert any(told in problem["message"] for problem in shown), shown
+    assert any(reported in problem["message"] for problem in shown), shown
     check = agent.cli("check", str(path))
     assert check.returncode == 1
     assert "edited.json" in check.stdout
-    assert told in check.stdout
+    assert reported in check.stdout
     assert _is_same(agent, before)
     assert _is_same(agent, bystander)
     agent.write("edited.json", pod("victim"))
@@ -156,8 +156,8 @@ def test_agent_started_with_hostile_manifests_runs_the_good_ones(
             agent.start()
             agent.wait_running("bystander", "named")
             assert _is_same(agent, bystander)
-            told = {"half.json": "env[0].value", "deep.json": "levels deep", "br\\xff\\nken.yaml": "not valid YAML"}
-            for name, text in told.items():
+            reported = {"half.json": "env[0].value", "deep.json": "levels deep", "br\\xff\\nken.yaml": "not valid YAML"}
+            for name, text in reported.items():
                 assert any(text in problem["message"] for problem in _problems(agent, name)), name
             assert agent.cli("doctor").returncode in (0, 1)
             assert agent.stop() == 0

@@ -80,16 +80,16 @@ def test_restart_of_the_agent_keeps_ages_events_timelines_and_ends(
     agent.wait_running(name)
     wait_for(lambda: timeline(agent, name)["ready"], 20, lambda: str(timeline(agent, name)))
     before = agent.pod(name)
-    told, drawn, ended = events(agent, name), timeline(agent, name), ends(agent, name)
+    reported, drawn, ended = events(agent, name), timeline(agent, name), ends(agent, name)
     assert [(end["container"], end["exitCode"]) for end in ended] == [("once", 3)]
-    wait_written(agent, '"exitCode":3', f'"total_s":{drawn["total_s"]}', *(name for name, _ in told))
+    wait_written(agent, '"exitCode":3', f'"total_s":{drawn["total_s"]}', *(name for name, _ in reported))
     agent.stop(end_by)
     agent.start()
     agent.wait_running(name)
     after = agent.pod(name)
     assert after.status.start_time == before.status.start_time
     assert after.metadata.creation_timestamp == before.metadata.creation_timestamp
-    assert told <= events(agent, name)
+    assert reported <= events(agent, name)
     assert ends(agent, name) == ended
     again = timeline(agent, name)
     assert (steps(again), again["total_s"], again["kind"]) == (steps(drawn), drawn["total_s"], drawn["kind"])
@@ -146,7 +146,7 @@ def test_damaged_history_is_set_aside_named_and_begun_again(agent: AgentProcess,
 
 @pytest.mark.usefixtures("running_again")
 def test_agent_runs_on_while_the_history_cannot_be_written(agent: AgentProcess, apply: Apply) -> None:
-    def told() -> int:
+    def reported() -> int:
         items = agent.api.get("/api/v1/events")["items"]
         return sum(item["reason"] == "HistoryUnavailable" for item in items)
 
@@ -155,10 +155,10 @@ def test_agent_runs_on_while_the_history_cannot_be_written(agent: AgentProcess, 
     subprocess.run(["chattr", "+i", str(file)], check=True)
     try:
         agent.start()
-        wait_for(lambda: told() == 1, 20, agent.log_tail)
+        wait_for(lambda: reported() == 1, 20, agent.log_tail)
         apply("runs-on", pod("runs-on"))
         agent.wait_running("runs-on")
     finally:
         subprocess.run(["chattr", "-i", str(file)], check=True)
     wait_written(agent, "runs-on", "HistoryUnavailable")
-    assert told() == 1
+    assert reported() == 1

@@ -265,8 +265,8 @@ def test_prometheus_reads_every_page(client: Client, path: str, series: dict[str
         values = [s.value for s in families[name].samples if labels.items() <= s.labels.items()]
         assert len(values) == 1, f"{name}{labels}: {values}"
     if path == "/metrics":
-        told = {sample.name for family in families.values() for sample in family.samples if sample.value > 0}
-        assert told >= {
+        reported = {sample.name for family in families.values() for sample in family.samples if sample.value > 0}
+        assert reported >= {
             *("kubelet_cgroup_manager_duration_seconds_count", "kubelet_run_podsandbox_duration_seconds_count"),
             *("storage_operation_duration_seconds_count", "volume_operation_total_seconds_count"),
         }

@@ -35,7 +35,7 @@ def _gaps(statuses: list[pb.ContainerStatus]) -> list[float]:
     return [(later.created_at - sooner.finished_at) / 1e9 for sooner, later in pairs]
 
 
-def _told(what: str, seconds: list[float]) -> float:
+def _reported(what: str, seconds: list[float]) -> float:
     median = statistics.median(seconds)
     print(f"{what}: p50 {median * 1e3:.0f} ms, max {max(seconds) * 1e3:.0f} ms, n={len(seconds)}")
     return median
@@ -54,8 +54,8 @@ async def test_next_init_container_starts_within_the_limit(
         assert len(statuses) == _INIT_CONTAINERS + 1
         gaps += _gaps(statuses)
         wholes.append((statuses[-1].started_at - statuses[0].created_at) / 1e9)
-    _told("first init container created to main container started", wholes)
-    assert _told("init container ended to next one created", gaps) <= _LIMIT_SECONDS
+    _reported("first init container created to main container started", wholes)
+    assert _reported("init container ended to next one created", gaps) <= _LIMIT_SECONDS
 
 
 async def test_restart_after_exit_is_within_the_limit(
@@ -72,4 +72,4 @@ async def test_restart_after_exit_is_within_the_limit(
         seen = agent.wait_pod(name, lambda p: container_status(p).restart_count >= 1)
         statuses = await _statuses(daemon, seen.metadata.uid)
         gaps += _gaps(statuses[:2])
-    assert _told("container ended to its restart created", gaps) <= _LIMIT_SECONDS
+    assert _reported("container ended to its restart created", gaps) <= _LIMIT_SECONDS

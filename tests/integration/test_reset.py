@@ -49,8 +49,8 @@ def test_reset_restores_the_state_before_the_first_run(isolation: Isolation) -> 
     assert seen["still"] == ["ended", "port"], "a dry run changes nothing"
     assert seen["unconfirmed"]["status"] == 2 and "--yes" in seen["unconfirmed"]["stderr"]
     assert (seen["first"]["status"], seen["agent"]) == (0, 0), seen["first"]
-    told = [notice.partition("\n")[0] for notice in seen["notices"]]
-    assert told == ["READY=1", "STOPPING=1"], "of the agent alone, not of its server"
+    reported = [notice.partition("\n")[0] for notice in seen["notices"]]
+    assert reported == ["READY=1", "STOPPING=1"], "of the agent alone, not of its server"
     assert seen["images"] == ["images", "storage"], "images stay without --images"
     assert seen["second"]["status"] == 0, seen["second"]
     assert seen["third"] == {"status": 0, "stdout": "nothing to remove\n", "stderr": ""}

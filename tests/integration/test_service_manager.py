@@ -35,8 +35,8 @@ def test_agent_tells_systemd_that_it_serves_works_and_stops(
     agent = AgentProcess(isolation.home / "service", daemon.endpoint, isolation.cgroup_root)
     try:
         agent.start()
-        told = [manager.recv(256).decode() for _ in range(4)]
-        assert told == [READY, "WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1"]
+        reported = [manager.recv(256).decode() for _ in range(4)]
+        assert reported == [READY, "WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1"]
         variables = Path(f"/proc/{agent.pid}/environ")
         assert b"WATCHDOG_USEC" in variables.read_bytes(), "it was given at the start"
         os.kill(agent.pid, signal.SIGSTOP)
@@ -98,8 +98,8 @@ def test_runtime_server_tells_systemd_that_it_serves_works_and_stops(
     server = PrivateCriServer(isolation.home / "h", f"{isolation.bridge}h", isolation.further_subnet("h"))
     try:
         server.start()
-        told = [manager.recv(256).decode() for _ in range(3)]
-        assert told == [READY, "WATCHDOG=1", "WATCHDOG=1"]
+        reported = [manager.recv(256).decode() for _ in range(3)]
+        assert reported == [READY, "WATCHDOG=1", "WATCHDOG=1"]
         server.stop()
         while (state := manager.recv(256)) == b"WATCHDOG=1":
             pass

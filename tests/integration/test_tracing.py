@@ -113,7 +113,7 @@ def test_start_of_a_pod_is_one_trace_through_both_daemons(traced: AgentProcess, 
         assert root.begun <= span.begun <= span.ended
 
 
-def test_plugins_and_runtime_are_told_the_trace_in_their_environment(
+def test_plugins_and_runtime_get_the_trace_in_their_environment(
     traced: AgentProcess, collector: tuple[str, Path], isolation: Isolation
 ) -> None:
     traced.write("told.json", pod("told"))
@@ -125,8 +125,8 @@ def test_plugins_and_runtime_are_told_the_trace_in_their_environment(
         wait_for(lambda: bool(spans_of(name)), 40, traced.log_tail)  # noqa: B023
         (span,) = spans_of(name)
         notes = (isolation.home / "t" / program).read_text().splitlines()
-        told = [line.split()[-1].split("-") for line in notes if command in line and span.trace in line]
-        assert [parent[1:3] for parent in told] == [[span.trace, span.id]], f"{name}: {notes}"
+        reported = [line.split()[-1].split("-") for line in notes if command in line and span.trace in line]
+        assert [parent[1:3] for parent in reported] == [[span.trace, span.id]], f"{name}: {notes}"
 
 
 @pytest.mark.steady_clock  # the exporter's library measures its time limit by the wall clock

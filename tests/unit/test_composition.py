@@ -402,7 +402,7 @@ SHARED_NAMES: Final = frozenset({"Source"})
 """Names of two public classes of the kubelet: sources of pods, and of volumes. Must only become fewer."""
 
 
-def test_public_classes_can_be_told_apart_by_their_names() -> None:
+def test_public_classes_are_distinguished_by_their_names() -> None:
     """A name has at most one class in each package below the root, and at most two in all: interfaces have the name
     of what implements them, and the two daemons do not import each other."""
     places: dict[str, list[str]] = {}

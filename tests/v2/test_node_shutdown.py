@@ -59,11 +59,14 @@ def test_reboot_waits_until_the_pods_have_ended_in_the_order_of_their_priority(
     node.machine.reboot()
     names = [name if when == "end" else f"{name}.term" for name in PODS for when in ("term", "end")]
     read = node.shell(f"cd {ENDS} && for name in {' '.join(f'{name}.term' for name in PODS)}; do cat $name; done").out
-    told = dict(zip(PODS, map(int, read.split()), strict=True))
+    reported = dict(zip(PODS, map(int, read.split()), strict=True))
     state = json.loads(node.shell("cat /var/lib/pykubelet/graceful_node_shutdown_state").out)
     assert state["startTime"] < state["endTime"], state
-    assert told["early"] <= told["late"] and told["stubborn"] + GRACE - 1 <= told["late"], (told, names)
-    assert told["late"] - told["stubborn"] <= GRACE + 2 * SLACK, "it was killed after its grace period"
+    assert reported["early"] <= reported["late"] and reported["stubborn"] + GRACE - 1 <= reported["late"], (
+        reported,
+        names,
+    )
+    assert reported["late"] - reported["stubborn"] <= GRACE + 2 * SLACK, "it was killed after its grace period"
 
 
 def test_pods_run_again_after_the_shutdown(node: Node, shutting: dict[str, Any]) -> None:

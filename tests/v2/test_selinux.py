@@ -279,5 +279,5 @@ def test_containers_get_no_labels_if_the_policy_does_not_know_them(node: Node) -
     assert said(node, "unlabelled", "main") == {"root": True}
     # The agent's messages about its pods may be many since the start of the server.
     log = node.shell("journalctl --no-pager -o cat -u pykubelet-criserver | grep 'policy does not know' || true").out
-    told = (node.pykubelet("doctor || true").out, log)
-    assert all("the policy does not know system_u:system_r:absent_t:s0" in each for each in told), told
+    reported = (node.pykubelet("doctor || true").out, log)
+    assert all("the policy does not know system_u:system_r:absent_t:s0" in each for each in reported), reported

@@ -87,7 +87,7 @@ def test_pod_with_user_namespace_runs_with_installed_units(node: Node, pods: dic
 
 @pytest.mark.parametrize("how", ["reboot", "power loss"])
 def test_pods_run_again_after_the_machine_has_started_again(node: Node, pods: dict[str, Any], how: str) -> None:
-    before, told = running(node), node.ask(events)
+    before, reported = running(node), node.ask(events)
     if how == "reboot":
         node.machine.reboot()
     else:
@@ -101,4 +101,4 @@ def test_pods_run_again_after_the_machine_has_started_again(node: Node, pods: di
             assert after[name]["containers"][container]["restarts"] == former["restarts"] + 1, (before, after)
     counts = node.ask(sandboxes)
     assert set(counts.values()) == {1} and len(counts) >= len(PODS), (counts, node.logs())
-    assert told and set(told) <= set(node.ask(events)), "events of the time before"
+    assert reported and set(reported) <= set(node.ask(events)), "events of the time before"

@@ -108,14 +108,14 @@ async def test_watch_yields_changes_after_the_list(server: Server) -> None:
     await bound(client, "seen", "watched")
     await bound(client, "unseen", "other")
     await client.delete(PODS.at("default", "seen"), grace_seconds=0)
-    told = []
+    reported = []
     async for event in client.watch(PODS.all(), select, version, 10):
         if event.type is not WatchType.BOOKMARK:
-            told.append((event.type, event.meta.name))
+            reported.append((event.type, event.meta.name))
         if event.type is WatchType.DELETED:
             break
-    assert told[0] == ("ADDED", "seen") and told[-1] == ("DELETED", "seen")
-    assert "unseen" not in {name for _, name in told}
+    assert reported[0] == ("ADDED", "seen") and reported[-1] == ("DELETED", "seen")
+    assert "unseen" not in {name for _, name in reported}
     await client.delete(PODS.at("default", "unseen"), grace_seconds=0)
 
 

@@ -59,24 +59,24 @@ async def test_watch_resumes_where_another_ended(server: Server) -> None:
     await client.patch(CONFIG_MAPS.at("default", "few"), {"data": {"a": "2"}}, PatchKind.MERGE)
     await client.delete(CONFIG_MAPS.at("default", "few"))
     # A watch from the list's version yields all events, one from the first event's version all later ones.
-    told = await _told(client, version)
-    assert [kind for kind, _, _ in told] == ["ADDED", "MODIFIED", "DELETED"]
-    assert [data for _, data, _ in told] == [{"a": "1"}, {"a": "2"}, {"a": "2"}]
-    versions = [int(each) for _, _, each in told]
+    reported = await _reported(client, version)
+    assert [kind for kind, _, _ in reported] == ["ADDED", "MODIFIED", "DELETED"]
+    assert [data for _, data, _ in reported] == [{"a": "1"}, {"a": "2"}, {"a": "2"}]
+    versions = [int(each) for _, _, each in reported]
     assert versions[0] == int(made.metadata.resource_version) and versions == sorted(set(versions))
-    assert await _told(client, made.metadata.resource_version) == told[1:]
+    assert await _reported(client, made.metadata.resource_version) == reported[1:]
     await client.delete(CONFIG_MAPS.at("default", "many"))
 
 
-async def _told(client: ApiClient, version: str) -> list[tuple[str, dict[str, str], str]]:
+async def _reported(client: ApiClient, version: str) -> list[tuple[str, dict[str, str], str]]:
     """Events of the ConfigMap ``few`` after a version until it is deleted."""
-    told = []
+    reported = []
     async for event in client.watch(CONFIG_MAPS.all("default"), _FEW, version, 20):
         if event.object is not None:
-            told.append((str(event.type), dict(event.object.data), event.meta.resource_version))
+            reported.append((str(event.type), dict(event.object.data), event.meta.resource_version))
         if event.type is WatchType.DELETED:
-            return told
-    raise AssertionError(f"the watch ended after {told}")
+            return reported
+    raise AssertionError(f"the watch ended after {reported}")
 
 
 @asynccontextmanager

@@ -178,8 +178,8 @@ async def test_limits_change_while_it_runs(runtime: Runtime) -> None:
     await runtime.client.update_container_resources(container, pb.LinuxContainerResources(cpu_shares=2048))
     memory, quota, more = await seen()
     assert (memory, quota) == (96 << 20, 50000) and more > shares
-    told = (await runtime.status(container)).resources.linux
-    assert (told.memory_limit_in_bytes, told.cpu_quota, told.cpu_shares) == (96 << 20, 50000, 2048)
+    reported = (await runtime.status(container)).resources.linux
+    assert (reported.memory_limit_in_bytes, reported.cpu_quota, reported.cpu_shares) == (96 << 20, 50000, 2048)
 
 
 async def test_read_only_mount_refuses_writes_and_the_other_reaches_the_node(runtime: Runtime, tmp_path: Path) -> None:

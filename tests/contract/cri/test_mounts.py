@@ -123,8 +123,8 @@ async def test_recursive_read_only(runtime: Runtime, shared: Shared) -> None:
     container = await _start(runtime, mount)
     assert await _code(runtime, container, "touch /volume/x") != 0
     assert await _code(runtime, container, "touch /volume/from-host/x") != 0
-    (told,) = (await runtime.status(container)).mounts
-    assert told.recursive_read_only
+    (reported,) = (await runtime.status(container)).mounts
+    assert reported.recursive_read_only
     unable = [name for name, features in handlers.items() if not features.recursive_read_only_mounts]
     for handler in unable:
         pod = runtime.pod_config(attempt=1)

@@ -90,7 +90,7 @@ async def test_events_report_start_and_exit(runtime: Runtime) -> None:
         events.append(event)
         changed.set()
 
-    async def told(container: ContainerID, kind: RuntimeEventKind) -> None:
+    async def reported(container: ContainerID, kind: RuntimeEventKind) -> None:
         async with asyncio.timeout(5 * PATIENCE):
             while (container, kind) not in {(event.container_id, event.kind) for event in events}:
                 changed.clear()
@@ -102,8 +102,8 @@ async def test_events_report_start_and_exit(runtime: Runtime) -> None:
         for _ in range(10):
             await runtime.client.version()
         container = await runtime.start(FAILING)
-        await told(container, RuntimeEventKind.STARTED)
-        await told(container, RuntimeEventKind.STOPPED)
+        await reported(container, RuntimeEventKind.STARTED)
+        await reported(container, RuntimeEventKind.STOPPED)
         status = await runtime.status(container)
         assert (status.state, status.exit_code) == (pb.CONTAINER_EXITED, 3)
         assert time.time_ns() - status.finished_at < 2_000_000_000

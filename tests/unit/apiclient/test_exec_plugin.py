@@ -17,8 +17,8 @@ _VERSION = "client.authentication.k8s.io/v1"
 
 def _plugin(tmp_path: Path, answer: object, **fields: Any) -> ExecPlugin:
     program = tmp_path / "plugin"
-    told = 'printf %s "$KUBERNETES_EXEC_INFO" >"$0.info"'
-    program.write_text(f"#!/bin/sh\n{told}\ncat <<'END'\n{json.dumps(answer)}\nEND\n")
+    reported = 'printf %s "$KUBERNETES_EXEC_INFO" >"$0.info"'
+    program.write_text(f"#!/bin/sh\n{reported}\ncat <<'END'\n{json.dumps(answer)}\nEND\n")
     program.chmod(0o755)
     return ExecPlugin(str(program), **fields)
 
@@ -42,7 +42,7 @@ def _answer(**status: object) -> dict[str, object]:
         ),
     ],
 )
-async def test_plugin_that_wants_it_is_told_the_cluster(
+async def test_plugin_that_wants_it_gets_the_cluster(
     tmp_path: Path, config: ClusterConfig, cluster: dict[str, object]
 ) -> None:
     assert (await run_plugin(_plugin(tmp_path, _answer(token="t")), config)).token == "t"

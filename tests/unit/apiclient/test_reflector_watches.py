@@ -208,5 +208,5 @@ async def test_fault_and_listed_tell_whether_a_list_has_succeeded() -> None:
 async def test_undecodable_object_of_an_event_is_logged_by_name(caplog: pytest.LogCaptureFixture) -> None:
     meta = ObjectMeta(name="a", namespace="default", resource_version="101")
     await Server([(WatchEvent(WatchType.MODIFIED, meta, None, "no map"), 1.0)]).run()
-    told = [(record.message, record.__dict__["object"], record.__dict__["error"]) for record in caplog.records]
-    assert told == [("undecodable object skipped", "default/a", "no map")]
+    reported = [(record.message, record.__dict__["object"], record.__dict__["error"]) for record in caplog.records]
+    assert reported == [("undecodable object skipped", "default/a", "no map")]

@@ -13,7 +13,7 @@ from benchmarks.usage import stolen_remark, stolen_seconds
         (7.0, "the host took 7% of a core from this machine (steal): times of other runs are not comparable"),
     ],
 )
-def test_time_that_the_host_took_is_told_from_two_percent_of_a_core_on(seconds: float, expected: str) -> None:
+def test_time_that_the_host_took_is_reported_from_two_percent_of_a_core_on(seconds: float, expected: str) -> None:
     assert stolen_remark(seconds, 100.0) == expected
 
 

@@ -332,8 +332,8 @@ echo '{"Username":"anna","Secret":"pw"}'
     assert capsys.readouterr().err == ""
     path.write_text(json.dumps({"credsStore": "none"}))
     assert from_docker_config(path, "ghcr.io") is None
-    assert "warning: " in (told := capsys.readouterr().err)
-    assert "credential helper docker-credential-none is not installed" in told
+    assert "warning: " in (reported := capsys.readouterr().err)
+    assert "credential helper docker-credential-none is not installed" in reported
 
 
 def test_credentials_from_option_or_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

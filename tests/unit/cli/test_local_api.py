@@ -47,7 +47,7 @@ def test_answer_that_is_no_json_is_an_error_with_the_socket(tmp_path: Path, body
 
 @pytest.mark.parametrize("code", ["400 Bad Request", "422 Unprocessable Entity"])
 @pytest.mark.parametrize("named", [True, False])
-def test_wrong_parameter_is_told_from_what_the_agent_cannot_do(tmp_path: Path, code: str, named: bool) -> None:
+def test_wrong_parameter_is_distinguished_from_what_the_agent_cannot_do(tmp_path: Path, code: str, named: bool) -> None:
     details = {"details": {"causes": [{"field": "labelSelector"}]}} if named else {"details": None}
     answer = f"HTTP/1.1 {code}\r\nConnection: close\r\n\r\n{json.dumps({'message': 'why', **details})}"
     with _answering(tmp_path / "s", answer.encode()) as api, pytest.raises(Invalid, match=r"^why$") as raised:

@@ -171,7 +171,7 @@ _UNPRIVILEGED = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search") 
         ("explain", "web"),
     ],
 )
-def test_user_who_may_not_ask_the_agent_is_told_to_be_root(closed: Path, words: tuple[str, ...]) -> None:
+def test_user_who_may_not_ask_the_agent_is_advised_to_be_root(closed: Path, words: tuple[str, ...]) -> None:
     socket = closed / "agent.sock"
     done = run(socket, *words, prefix=_UNPRIVILEGED)
     problem = f"error: no permission to connect to the agent at {socket}; run the command as root, as with sudo\n"

@@ -304,18 +304,18 @@ async def test_event_that_raises_keeps_no_other_from_the_sync_loop(monkeypatch: 
         assert fakes.calls == ["poke b"]
 
 
-def _pleg(clock: VirtualClock, told: Callable[[PodLifecycleEvent], None]) -> Pleg:
+def _pleg(clock: VirtualClock, reported: Callable[[PodLifecycleEvent], None]) -> Pleg:
     meter = ns(**{name: lambda *_: None for name in ("relist_interval", "relist_duration", "last_seen", "running")})
 
     async def listed() -> Some:
         return [pod(A, container("1")), pod(B, container("2"))]
 
-    return Pleg(ns(telemetry=telemetry(clock, meter), list_pods=listed, on_event=told))
+    return Pleg(ns(telemetry=telemetry(clock, meter), list_pods=listed, on_event=reported))
 
 
 async def test_pod_that_raises_keeps_pleg_from_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[PodLifecycleEvent] = []
-    pleg = _pleg(VirtualClock(), told.append)
+    reported: list[PodLifecycleEvent] = []
+    pleg = _pleg(VirtualClock(), reported.append)
     original = Pleg._accept
 
     def fail(self: Pleg, uid: PodUID, seen: Some) -> None:
@@ -325,7 +325,7 @@ async def test_pod_that_raises_keeps_pleg_from_no_other(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Pleg, "_accept", fail)
     await pleg._relist()
-    assert {event.uid for event in told} == {B}
+    assert {event.uid for event in reported} == {B}
     assert pleg.healthy() is None
 
 
@@ -348,16 +348,16 @@ async def test_look_at_a_pod_that_raises_keeps_pleg_from_no_other(monkeypatch: p
 
 
 async def test_listener_that_raises_keeps_pleg_from_no_other_event() -> None:
-    told: list[PodLifecycleEvent] = []
+    reported: list[PodLifecycleEvent] = []
 
     def tell(event: PodLifecycleEvent) -> None:
         if event.uid == A:
             raise ValueError("no error that anyone foresaw")
-        told.append(event)
+        reported.append(event)
 
     await _pleg(VirtualClock(), tell)._relist()
-    assert {event.uid for event in told} == {B}
-    assert all(event.type is PodEventType.CONTAINER_STARTED for event in told)
+    assert {event.uid for event in reported} == {B}
+    assert all(event.type is PodEventType.CONTAINER_STARTED for event in reported)
 
 
 async def test_pod_whose_use_raises_keeps_no_other_from_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,12 +421,12 @@ def _patcher(clock: VirtualClock) -> StatusPatcher:
 
 
 async def _status(monkeypatch: pytest.MonkeyPatch, clock: VirtualClock) -> list[str]:
-    told: list[str] = []
+    reported: list[str] = []
     patcher = _patcher(clock)
 
     async def step(self: StatusPatcher, entry: Some, pod: Some, delivery: Some) -> bool:
-        told.append(pod.metadata.uid)
-        if pod.metadata.uid == A and told.count(A) < 3:
+        reported.append(pod.metadata.uid)
+        if pod.metadata.uid == A and reported.count(A) < 3:
             raise ValueError("no error that anyone foresaw")
         return False
 
@@ -438,13 +438,13 @@ async def _status(monkeypatch: pytest.MonkeyPatch, clock: VirtualClock) -> list[
         patcher.seen(A)
         patcher.seen(B)
         await clock.advance(30)
-    return told
+    return reported
 
 
 async def test_status_that_raises_is_retried_and_keeps_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = await _status(monkeypatch, VirtualClock())
-    assert told.count(B) == 1
-    assert told.count(A) == 3
+    reported = await _status(monkeypatch, VirtualClock())
+    assert reported.count(B) == 1
+    assert reported.count(A) == 3
 
 
 async def test_status_that_raises_at_the_end_keeps_no_other_from_being_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -577,7 +577,7 @@ async def test_object_that_raises_keeps_no_other_from_being_dropped(monkeypatch:
 
 
 async def test_runtime_event_that_raises_keeps_no_other() -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
     async def events() -> AsyncIterator[pb.ContainerEventResponse]:
         for name in "ab":
@@ -586,10 +586,10 @@ async def test_runtime_event_that_raises_keeps_no_other() -> None:
     def deliver(event: Some) -> None:
         if event.container_id == "a":
             raise ValueError("no error that anyone foresaw")
-        told.append(event.container_id)
+        reported.append(event.container_id)
 
     await RuntimeEvents(ns(get_container_events=events), VirtualClock())._watch_cri(deliver)
-    assert told == ["b"]
+    assert reported == ["b"]
 
 
 async def test_plugin_that_raises_is_registered_at_last(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

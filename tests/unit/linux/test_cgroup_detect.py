@@ -50,7 +50,7 @@ def test_controllers_and_read_only_mounts() -> None:
     assert Path("/sys/fs/cgroup/memory") in layout.read_only
 
 
-def test_problems_are_told_with_their_remedy(tmp_path: Path) -> None:
+def test_problems_are_reported_with_their_remedy(tmp_path: Path) -> None:
     assert "mount -t cgroup2" in (problem(Layout(Mode.NONE)) or "")
     assert "pids" in (problem(layout_of(parse(V1))) or "")
     (tmp_path / "cgroup.controllers").write_text("cpu memory pids\n")

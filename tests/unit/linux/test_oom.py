@@ -38,7 +38,7 @@ class _Epoll:
     """An epoll set that tells a change of the only file when the test does."""
 
     def __init__(self) -> None:
-        self._ready, self._told = os.pipe()
+        self._ready, self._reported = os.pipe()
         self.files: list[int] = []
         self.polls = 0
         self.closed = False
@@ -60,12 +60,12 @@ class _Epoll:
         return [(fd, select.EPOLLPRI) for fd in self.files]
 
     def tell(self) -> None:
-        os.write(self._told, b"!")
+        os.write(self._reported, b"!")
 
     def close(self) -> None:
         if not self.closed:
             os.close(self._ready)
-            os.close(self._told)
+            os.close(self._reported)
         self.closed = True
 
 

@@ -208,7 +208,7 @@ def test_tree_that_is_deeper_than_the_stack_is_relabelled_with_few_descriptors(
 
 
 @pytest.mark.root
-def test_relabelling_stops_when_it_is_told_to_and_goes_on_later(tmp_path: Path) -> None:
+def test_relabelling_stops_on_request_and_goes_on_later(tmp_path: Path) -> None:
     for number in range(5):
         (tmp_path / f"{number}" / "below").mkdir(parents=True)
     steps = iter([False, False, True])

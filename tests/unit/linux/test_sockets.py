@@ -43,7 +43,7 @@ def test_answer_without_a_generation_is_an_error(answer: bytes, monkeypatch: pyt
         def __enter__(self) -> "Kernel":
             return self
 
-        def __exit__(self, *told: object) -> None:
+        def __exit__(self, *reported: object) -> None:
             pass
 
         def settimeout(self, seconds: float) -> None:
@@ -55,6 +55,6 @@ def test_answer_without_a_generation_is_an_error(answer: bytes, monkeypatch: pyt
         def recv(self, most: int) -> bytes:
             return answer
 
-    monkeypatch.setattr(socket, "socket", lambda *told: Kernel())
+    monkeypatch.setattr(socket, "socket", lambda *reported: Kernel())
     with pytest.raises(OSError):
         nftables_generation()

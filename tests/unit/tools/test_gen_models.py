@@ -139,7 +139,7 @@ def test_check_tells_whether_the_modules_are_up_to_date(
         ({"MODULES": {"core_v1": "io.k8s.api.core.v1"}}, "its group is not in MODULES"),
     ],
 )
-def test_mistakes_in_the_tables_are_told(
+def test_mistakes_in_the_tables_are_reported(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, object], message: str
 ) -> None:
     for name, value in change.items():

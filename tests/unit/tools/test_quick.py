@@ -87,8 +87,8 @@ def test_steps_that_do_not_end_in_time_and_tests_that_did_not_begin_are_named(
     assert (run.unfinished, run.failed) == (["slow"], False)
     run.step("bad", ["sh", "-c", "echo why; exit 1"])
     assert run.failed
-    told = capsys.readouterr().out
-    assert "not finished" in told and "why" in told
+    reported = capsys.readouterr().out
+    assert "not finished" in reported and "why" in reported
     (project / "a.py").write_text("A = 2\n")
     monkeypatch.setattr(quick, "tests_for", lambda changed: ["tests/unit/test_late.py"])
     done = CliRunner().invoke(quick.main, ["--seconds", "0"])

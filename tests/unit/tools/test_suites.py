@@ -104,14 +104,14 @@ def test_table_and_output_report_the_outcome_of_each_suite(tmp_path: Path, capsy
     outcomes = played(tmp_path, *suites, lanes=1)
     shown = capsys.readouterr().out
     assert "##### bad\n" in shown and "no luck" in shown and "1 passed, 1 skipped" in shown
-    told = table(list(outcomes.values()), 61)
-    rows = {line.split()[0]: line.split()[1:] for line in told.splitlines()}
+    reported = table(list(outcomes.values()), 61)
+    rows = {line.split()[0]: line.split()[1:] for line in reported.splitlines()}
     assert rows["good"][:3] + rows["good"][4:] == ["1", "0", "1", "ok"]
     assert rows["bad"][:3] + rows["bad"][4:] == ["0", "1", "0", "FAILED"]
     assert rows["all"] == ["1", "1", "1", "1:01"]
     assert rows["late"] == ["0:00", "ok"]
-    assert "failed: test_bad::test_fails" in told
-    assert "skipped 1 × no moon tonight" in told
+    assert "failed: test_bad::test_fails" in reported
+    assert "skipped 1 × no moon tonight" in reported
 
 
 def test_a_suite_that_dies_is_a_failure(tmp_path: Path) -> None:

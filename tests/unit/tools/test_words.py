@@ -106,7 +106,7 @@ def test_ordinary_word_in_a_name_is_found_at_its_definition(code: str, word: str
     ("path", "text"),
     [
         ("docs/a.md", "turns, together, beside"),
-        ("tests/a.py", "told = 1\ndef test_one_that_turns_is_told(): ...\n"),
+        ("tests/a.py", "def test_one_that_turns_is_told(): ...\n"),
         ("src/a.py", "aheads = 1  # the moves beside it\n"),
     ],
 )

@@ -111,12 +111,12 @@ async def test_manager_requests_certificates_and_notifies_subscribers(
 ) -> None:
     store = CertificateStore(tmp_path, "kubelet-server")
     manager = CertificateManager(client=api.client, store=store, template=lambda: TEMPLATE, clock=api.clock)
-    told: list[bool] = []
-    manager.subscribe(lambda: told.append(True))
+    reported: list[bool] = []
+    manager.subscribe(lambda: reported.append(True))
     assert manager.current() is None
     async with running(manager.run()):
         await sign_next(api, authority)
-        await until(lambda: told)
+        await until(lambda: reported)
         pair = manager.current()
         assert pair is not None and pair.certificate == pair.key == store.current
         (request,) = api.all(CSRS, PREFIX)
@@ -124,7 +124,7 @@ async def test_manager_requests_certificates_and_notifies_subscribers(
         # When the renewal is due, another certificate is requested.
         api.clock.shift = 3600 * 0.95
         await sign_next(api, authority)
-        await until(lambda: len(told) == 2)
+        await until(lambda: len(reported) == 2)
 
 
 async def test_not_yet_valid_certificate_is_not_requested_again(
@@ -157,8 +157,8 @@ async def test_certificate_expired_when_issued_is_retried_with_back_off(
         await until(lambda: any(seconds >= 32.0 for seconds in api.clock.sleeps))
     for delay in (2.0, 4.0, 8.0, 16.0, 32.0):
         assert any(delay <= seconds <= 1.7 * delay for seconds in api.clock.sleeps), api.clock.sleeps
-    (told,) = {getattr(record, "error", "") for record in caplog.records if record.levelname == "WARNING"}
-    assert "already expired by this node's clock" in told
+    (reported,) = {getattr(record, "error", "") for record in caplog.records if record.levelname == "WARNING"}
+    assert "already expired by this node's clock" in reported
 
 
 @dataclass
@@ -273,15 +273,15 @@ async def test_renewal_that_is_not_signed_before_the_end_goes_on_with_bootstrap_
     manager = CertificateManager(
         client=api.client, store=store, template=lambda: TEMPLATE, clock=api.clock, bootstrap=bootstrap_client
     )
-    told: list[bool] = []
-    manager.subscribe(lambda: told.append(True))
+    reported: list[bool] = []
+    manager.subscribe(lambda: reported.append(True))
     async with running(manager.run()):
         await until(lambda: made and api.all(CSRS, PREFIX))
         (request,) = api.all(CSRS, PREFIX)  # the request of before, which may be signed by now
         assert "status" not in request
         api.clock.shift = 0.0  # the fake authority signs for an hour from now
         await sign_next(api, authority)
-        await until(lambda: told)
+        await until(lambda: reported)
 
 
 async def test_an_agent_without_a_valid_certificate_ends_only_if_the_server_responds(

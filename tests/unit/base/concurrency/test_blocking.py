@@ -86,16 +86,16 @@ async def test_owner_waits_for_its_own_calls_only_and_at_most_four_run(release: 
     assert len(running) == 6
 
 
-async def test_call_past_its_deadline_is_given_up_told_and_counted(
+async def test_call_past_its_deadline_is_given_up_reported_and_counted(
     release: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[thread_calls.Hung] = []
+    reported: list[thread_calls.Hung] = []
     before = blocking.hung_total().get("volume", 0)
-    with blocking.on_hung(told.append):
+    with blocking.on_hung(reported.append):
         with pytest.raises(Transient, match=r"for volume/data has not ended within 0\.1 s"):
             await blocking.call("volume/data", release.wait, deadline=0.1)
-        await until(lambda: told)
-    assert [each.owner for each in told] == ["volume/data"]
+        await until(lambda: reported)
+    assert [each.owner for each in reported] == ["volume/data"]
     assert _hangs("volume/data")
     assert blocking.hung_total()["volume"] == before + 1
     assert "blocking call not responding" in caplog.text
@@ -152,7 +152,7 @@ async def test_stoppable_call_hears_of_the_cancellation() -> None:
         await task
 
 
-async def test_stoppable_call_that_stalls_is_told_to_stop_and_has_ended_when_its_caller_goes_on() -> None:
+async def test_stoppable_call_that_stalls_is_asked_to_stop_and_has_ended_when_its_caller_goes_on() -> None:
     ended = threading.Event()
 
     def work(stop: Callable[[], bool]) -> None:

@@ -89,9 +89,9 @@ async def test_same_failure_is_counted_each_time_and_logged_once(caplog: pytest.
         group.create_task(supervise("test.once", "work", work, clock=clock, policy=POLICY))
         await clock.advance(60)
     assert item_failures()["test.once"] - before == 4
-    told = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert [record.__dict__["error"] for record in told] == ["ValueError('a defect')", "Transient('away')"]
-    assert [bool(record.exc_info) for record in told] == [True, False], "a defect is logged with its trace"
+    reported = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [record.__dict__["error"] for record in reported] == ["ValueError('a defect')", "Transient('away')"]
+    assert [bool(record.exc_info) for record in reported] == [True, False], "a defect is logged with its trace"
 
 
 async def test_failure_after_a_long_run_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -35,12 +35,12 @@ asyncio.run(main())
 
 
 def test_fork_of_a_process_with_grpc_runs_no_handlers(tmp_path: Path) -> None:
-    def told(*configured: str) -> str:
+    def reported(*configured: str) -> str:
         command = [sys.executable, "-c", _SERVER, f"unix:{tmp_path}/s", *configured]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stderr
 
-    assert "fork() handlers" in told(), "the core tells of its handlers: without that the test shows nothing"
-    assert "fork() handlers" not in told("configured")
+    assert "fork() handlers" in reported(), "the core tells of its handlers: without that the test shows nothing"
+    assert "fork() handlers" not in reported("configured")
 
 
 def test_commands_of_the_daemons_leave_grpc_to_be_imported_later() -> None:

@@ -40,7 +40,7 @@ def test_states_arrive_at_a_path_or_an_abstract_name(receiver: socket.socket, tm
     assert [receiver.recv(64), receiver.recv(64)] == [b"WATCHDOG=1", b"STATUS=a\\nREADY=1"]
 
 
-def test_reload_before_the_daemon_serves_is_not_told(receiver: socket.socket, tmp_path: Path) -> None:
+def test_reload_before_the_daemon_serves_is_not_notified(receiver: socket.socket, tmp_path: Path) -> None:
     receiver.bind(str(tmp_path / "n"))
     notifier = Notifier(str(tmp_path / "n"))
     notifier.reloading(12.5)

@@ -18,11 +18,11 @@ class Recorded(Notifier):
 
     def __init__(self, watchdog: float) -> None:
         super().__init__("", watchdog)
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.failures = 0
 
     def _tell(self, state: str) -> bool:
-        self.told.append(state)
+        self.reported.append(state)
         self.failures -= 1
         return self.failures < 0
 
@@ -44,33 +44,33 @@ def _keep_faulthandler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(faulthandler, "is_enabled", lambda: True)
 
 
-async def test_systemd_is_told_four_times_within_the_timeout() -> None:
+async def test_systemd_is_notified_four_times_within_the_timeout() -> None:
     notifier, clock = Recorded(10), VirtualClock()
     async with running(notifier, lambda: None, clock):
-        assert notifier.told == ["WATCHDOG=1"]
+        assert notifier.reported == ["WATCHDOG=1"]
         await clock.advance(2.4)
-        assert len(notifier.told) == 1
+        assert len(notifier.reported) == 1
         await clock.advance(7.7)
-        assert notifier.told == ["WATCHDOG=1"] * 5
+        assert notifier.reported == ["WATCHDOG=1"] * 5
 
 
 async def test_daemon_that_is_unhealthy_for_a_moment_survives() -> None:
     notifier, clock, faults = Recorded(10), VirtualClock(), [None, "a moment"]
     async with running(notifier, lambda: faults.pop(0) if faults else None, clock):
         await clock.advance(9.9)
-        assert notifier.told.count("WATCHDOG=1") == 3, "systemd is told well before its timeout"
+        assert notifier.reported.count("WATCHDOG=1") == 3, "systemd is told well before its timeout"
 
 
 async def test_unhealthy_daemon_is_silent_until_it_works_again() -> None:
     notifier, clock, faults = Recorded(10), VirtualClock(), ["the sync loop is stuck\n"]
     async with running(notifier, lambda: faults[0] if faults else None, clock):
         await clock.advance(15)
-        assert "WATCHDOG=1" not in notifier.told
-        assert notifier.told[0] == "STATUS=Not healthy: the sync loop is stuck\\n"
+        assert "WATCHDOG=1" not in notifier.reported
+        assert notifier.reported[0] == "STATUS=Not healthy: the sync loop is stuck\\n"
         faults.clear()
-        notifier.told.clear()
+        notifier.reported.clear()
         await clock.advance(2.5)
-        assert notifier.told == ["STATUS=Serving", "WATCHDOG=1"]
+        assert notifier.reported == ["STATUS=Serving", "WATCHDOG=1"]
 
 
 async def test_check_that_raises_is_followed_by_others() -> None:
@@ -82,9 +82,9 @@ async def test_check_that_raises_is_followed_by_others() -> None:
         return None
 
     async with running(notifier, fail, clock):
-        assert notifier.told == []
+        assert notifier.reported == []
         await clock.advance(2.5)
-        assert notifier.told == ["WATCHDOG=1"]
+        assert notifier.reported == ["WATCHDOG=1"]
 
 
 async def test_failed_notification_is_repeated_once() -> None:
@@ -92,14 +92,14 @@ async def test_failed_notification_is_repeated_once() -> None:
     notifier.failures = 3
     async with running(notifier, lambda: None, clock):
         await clock.advance(1)
-        assert len(notifier.told) == 2
+        assert len(notifier.reported) == 2
         await clock.advance(2.5)
-        assert len(notifier.told) == 3
+        assert len(notifier.reported) == 3
         await clock.advance(1)
-        assert len(notifier.told) == 4
+        assert len(notifier.reported) == 4
 
 
 async def test_watchdog_that_is_off_ends_at_once() -> None:
     notifier, clock = Recorded(0), VirtualClock()
     await Watchdog(notifier, lambda: "broken", clock=clock).run()
-    assert notifier.told == []
+    assert notifier.reported == []

@@ -45,7 +45,7 @@ print(read_yaml(b'{"a": [1]}'), "yaml" in sys.modules)
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "reported"),
     [
         (b"[" * 1_000_000, "levels deep"),
         (b"- " * 1_000_000, "levels deep"),
@@ -68,13 +68,13 @@ print(read_yaml(b'{"a": [1]}'), "yaml" in sys.modules)
     ],
     ids=lambda value: repr(value[:16]),
 )
-def test_read_yaml_hostile_text_raises_invalid(data: bytes, told: str) -> None:
-    with pytest.raises(Invalid, match=told):
+def test_read_yaml_hostile_text_raises_invalid(data: bytes, reported: str) -> None:
+    with pytest.raises(Invalid, match=reported):
         read_yaml(data)
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "reported"),
     [
         (b"[" * 1_000_000, "deep"),
         (b'{"a":' * 200_000, "deep"),
@@ -84,8 +84,8 @@ def test_read_yaml_hostile_text_raises_invalid(data: bytes, told: str) -> None:
     ],
     ids=lambda value: repr(value[:16]),
 )
-def test_read_json_hostile_text_raises_invalid(data: bytes, told: str) -> None:
-    with pytest.raises(Invalid, match=told):
+def test_read_json_hostile_text_raises_invalid(data: bytes, reported: str) -> None:
+    with pytest.raises(Invalid, match=reported):
         read_json(data)
 
 
@@ -103,7 +103,7 @@ def test_read_toml_good_text_gives_its_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "reported"),
     [
         (b"[", "not TOML"),
         (b"\xff", "not TOML"),
@@ -115,8 +115,8 @@ def test_read_toml_good_text_gives_its_values() -> None:
     ],
     ids=lambda value: repr(value[:16]),
 )
-def test_read_toml_hostile_text_raises_invalid(data: bytes, told: str) -> None:
-    with pytest.raises(Invalid, match=told):
+def test_read_toml_hostile_text_raises_invalid(data: bytes, reported: str) -> None:
+    with pytest.raises(Invalid, match=reported):
         read_toml(data)
 
 

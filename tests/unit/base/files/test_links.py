@@ -7,7 +7,7 @@ import pytest
 from pykubelet.base.files.links import entries_to
 
 
-def told(path: Path, *, directory: bool = False) -> list[tuple[str, bool]]:
+def reported(path: Path, *, directory: bool = False) -> list[tuple[str, bool]]:
     """The names of the entries, and whether they decide."""
     return [(entry.path.name, entry.decides) for entry in entries_to(path, directory=directory)]
 
@@ -16,7 +16,7 @@ def test_links_to_a_file_are_followed_from_each_to_the_next(tmp_path: Path) -> N
     (tmp_path / "file").touch()
     (tmp_path / "second").symlink_to("file")
     (tmp_path / "first").symlink_to(tmp_path / "second")
-    assert told(tmp_path / "first") == [("first", True), ("second", True), ("file", False)]
+    assert reported(tmp_path / "first") == [("first", True), ("second", True), ("file", False)]
 
 
 def test_links_to_directories_on_the_way_are_named_by_their_real_directory(tmp_path: Path) -> None:
@@ -35,13 +35,13 @@ def test_links_to_directories_on_the_way_are_named_by_their_real_directory(tmp_p
 
 
 def test_missing_file_is_the_only_entry_and_a_missing_directory_the_last(tmp_path: Path) -> None:
-    assert told(tmp_path / "none") == [("none", False)]
-    assert told(tmp_path / "none", directory=True) == [("none", True)]
-    assert told(tmp_path / "none" / "file") == [("none", True)]
+    assert reported(tmp_path / "none") == [("none", False)]
+    assert reported(tmp_path / "none", directory=True) == [("none", True)]
+    assert reported(tmp_path / "none" / "file") == [("none", True)]
     (tmp_path / "link").symlink_to("none/below")
-    assert told(tmp_path / "link" / "file") == [("link", True), ("none", True)]
+    assert reported(tmp_path / "link" / "file") == [("link", True), ("none", True)]
     (tmp_path / "file").touch()
-    assert told(tmp_path / "file" / "below") == [("below", False)]
+    assert reported(tmp_path / "file" / "below") == [("below", False)]
 
 
 def test_links_in_a_circle_end(tmp_path: Path) -> None:
@@ -55,12 +55,12 @@ def test_file_is_found_behind_as_many_links_as_the_kernel_follows(tmp_path: Path
         (tmp_path / str(number)).symlink_to(str(number + 1))
     (tmp_path / "40").write_text("found")
     assert (tmp_path / "0").read_text() == "found"
-    assert told(tmp_path / "0")[-1] == ("40", False)
+    assert reported(tmp_path / "0")[-1] == ("40", False)
 
 
 def test_path_that_ends_in_a_directory_above_has_the_links_only(tmp_path: Path) -> None:
     (tmp_path / "up").symlink_to("..")
-    assert told(tmp_path / "up") == [("up", True)]
+    assert reported(tmp_path / "up") == [("up", True)]
     assert entries_to(Path("/")) == ()
 
 

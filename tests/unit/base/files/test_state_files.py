@@ -16,7 +16,7 @@ def _listed(path: Path) -> tuple[str, str]:
     return found.error, found.kept_as
 
 
-def test_file_that_is_well_is_parsed_and_missing_one_told(tmp_path: Path) -> None:
+def test_file_that_is_well_is_parsed_and_missing_one_reported(tmp_path: Path) -> None:
     path = tmp_path / "a"
     with pytest.raises(FileNotFoundError):
         read_state_file(path, 10, int)

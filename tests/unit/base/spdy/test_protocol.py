@@ -309,7 +309,7 @@ async def test_end_waits_for_the_peer_to_close_but_not_for_ever(leaves: bool) ->
     assert waited < 14 if leaves else waited >= 0.2
 
 
-async def test_writer_of_a_connection_that_ends_is_told() -> None:
+async def test_writer_of_a_connection_that_ends_is_notified() -> None:
     made: list[SpdyStream] = []
 
     def accept(stream: SpdyStream) -> bool:

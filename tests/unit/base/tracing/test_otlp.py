@@ -77,7 +77,7 @@ else:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "reported"),
     [
         ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "x", "refused: tracing: check the environment variables OTEL_"),
         ("OTEL_SPAN_LINK_COUNT_LIMIT", "-1", "refused: tracing: check the environment variables OTEL_"),
@@ -86,13 +86,13 @@ else:
     ],
 )
 def test_wrong_environment_variable_at_the_start_of_a_program_makes_no_stack_trace(
-    name: str, value: str, told: str
+    name: str, value: str, reported: str
 ) -> None:
     """The SDK reads some variables when it is imported, which this process has done."""
     argv = [sys.executable, "-c", _START]
     done = subprocess.run(argv, env={**environment(), name: value}, text=True, capture_output=True)
     assert done.returncode == 0
-    assert (done.stdout + done.stderr).count(told) == 1
+    assert (done.stdout + done.stderr).count(reported) == 1
     assert "Traceback" not in done.stdout + done.stderr
 
 

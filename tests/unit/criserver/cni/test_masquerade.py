@@ -100,7 +100,7 @@ class Kernel:
     def __init__(self) -> None:
         self.generation: int | None = 7
 
-    def told(self) -> int:
+    def reported(self) -> int:
         if self.generation is None:
             raise OSError(errno.EPROTONOSUPPORT, "no nftables")
         return self.generation
@@ -109,7 +109,7 @@ class Kernel:
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
     made = Kernel()
-    monkeypatch.setattr(iptables, "nftables_generation", made.told)
+    monkeypatch.setattr(iptables, "nftables_generation", made.reported)
     return made
 
 

@@ -142,14 +142,14 @@ async def test_network_is_not_ready_while_a_plugin_says_so(rig: Rig, answer: str
         await until(lambda: rig.network.problem() == "")
 
 
-async def test_missing_plugin_is_told_before_a_pod_needs_it(rig: Rig) -> None:
+async def test_missing_plugin_is_reported_before_a_pod_needs_it(rig: Rig) -> None:
     await rig.start()
     (rig.directory / "second").unlink()
     async with following(rig):
         await until(lambda: "second is in none of" in rig.network.problem())
 
 
-async def test_plugin_that_cannot_be_executed_is_told_before_a_pod_needs_it(rig: Rig) -> None:
+async def test_plugin_that_cannot_be_executed_is_reported_before_a_pod_needs_it(rig: Rig) -> None:
     await rig.start()
     (rig.directory / "second").write_bytes(b"\x7fELF of another machine")
     async with following(rig):
@@ -257,7 +257,7 @@ async def test_status_is_logged_when_it_changes_and_not_again(rig: Rig, caplog: 
         assert len(logged()) == 3
 
 
-def told(rig: Rig, plugin: str = "second") -> list[tuple[str, str]]:
+def reported(rig: Rig, plugin: str = "second") -> list[tuple[str, str]]:
     """The attachments that a plugin was last told to be in use."""
     given = rig.input("GC", plugin)
     found = given["cni.dev/valid-attachments"]
@@ -277,7 +277,7 @@ async def test_plugins_hear_which_attachments_are_in_use(rig: Rig) -> None:
         await until(lambda: len(rig.calls("GC")) == 2)
         # The damaged record may be that of a sandbox with several networks.
         damaged = sorted(("s3", f"eth{index}") for index in range(16))
-        assert told(rig) == [("lost", "eth0"), ("s1", "eth0"), ("s2", "net1"), *damaged]
+        assert reported(rig) == [("lost", "eth0"), ("s1", "eth0"), ("s2", "net1"), *damaged]
         await until(lambda: rig.clock.sleepers == 1)
         await rig.clock.advance(60.0)
         await settle()
@@ -302,7 +302,7 @@ async def test_garbage_of_all_networks_in_use_is_collected(rig: Rig) -> None:
     await rig.network.attach(REQUEST)
     async with collecting(rig):
         await until(lambda: len(rig.calls("GC")) == 2 and rig.clock.sleepers == 1)
-        assert told(rig, "first") == told(rig, "second") == [("s1", "eth0"), ("s1", "eth1")]
+        assert reported(rig, "first") == reported(rig, "second") == [("s1", "eth0"), ("s1", "eth1")]
         assert (rig.input("GC", "first")["name"], rig.input("GC", "second")["name"]) == ("net", "net-20")
         await rig.clock.advance(3595.0)
         await until(lambda: rig.clock.sleepers == 1)
@@ -358,7 +358,7 @@ async def test_nothing_is_attached_or_detached_during_a_collection(rig: Rig) -> 
         assert rig.calls("DEL") == [] and len(rig.calls("ADD")) == 2
         held.unlink()
         await asyncio.gather(*tasks)
-        assert told(rig) == [("s1", "eth0")]
+        assert reported(rig) == [("s1", "eth0")]
         assert rig.network.held() == ["s2"]
 
 
@@ -374,7 +374,7 @@ async def test_a_collection_waits_for_sandboxes_that_are_being_attached(rig: Rig
         await task
         await rig.clock.advance(5.0)
         await until(lambda: len(rig.calls("GC")) == 2)
-        assert told(rig) == [("s1", "eth0")]
+        assert reported(rig) == [("s1", "eth0")]
 
 
 async def test_nothing_is_collected_while_sandboxes_are_unknown_or_records_unreadable(

@@ -233,8 +233,8 @@ async def test_update_of_a_running_container_keeps_the_limit_of_processes_of_its
         monkeypatch.setattr(rig.containers.updater, "_host", replace(rig.deps.machine.host, cgroup_version=2))
         resources = pb.LinuxContainerResources(cpu_shares=99, unified={"memory.oom.group": "1"})
         await rig.containers.updater.update(container.id, resources)
-        told = json.loads((tmp_path / "oci" / "updated").read_text())
-        assert told == {"cpu": {"shares": 99}, "unified": {"memory.oom.group": "1"}}
+        reported = json.loads((tmp_path / "oci" / "updated").read_text())
+        assert reported == {"cpu": {"shares": 99}, "unified": {"memory.oom.group": "1"}}
 
 
 async def test_containers_are_found_by_unique_id_prefix(tmp_path: Path) -> None:
@@ -307,9 +307,9 @@ async def test_containers_without_a_record_are_protected_or_removed(
         spec.write_text(f'{{"namespaces": "/run/ns/{"ab" * 32}/net", "root": "{"c" * 63}"}}')
         protected = await rig.containers.recovery.remove_orphans([], sound)
         said = [vars(entry) for entry in caplog.records]
-        told = {entry["container"]: entry["monitor"] for entry in said if "monitor" in entry}
+        reported = {entry["container"]: entry["monitor"] for entry in said if "monitor" in entry}
         assert runs.record.monitor is not None
-        assert told == {runs.id: runs.record.monitor.pid, **({} if sound else {rests.id: 0})}
+        assert reported == {runs.id: runs.record.monitor.pid, **({} if sound else {rests.id: 0})}
         await rig.scope.repairs.wait_for_first_attempts(60)
         left = {path.name for path in (tmp_path / "bundles").iterdir()}
         assert left >= {runs.id}

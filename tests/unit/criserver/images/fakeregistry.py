@@ -193,8 +193,8 @@ class FakeRegistry:
             return web.json_response({"errors": [{"code": "MANIFEST_UNKNOWN", "message": "not accepted"}]}, status=404)
         if self.most_gets and self.manifest_methods.count("GET") > self.most_gets:
             return web.json_response({"errors": [{"code": "TOOMANYREQUESTS", "message": "limit"}]}, status=429)
-        told = {"Docker-Content-Digest": digest(data)} if self.tells_digest else {}
-        answer = web.Response(body=data, headers={"Content-Type": media_type, **told})
+        reported = {"Docker-Content-Digest": digest(data)} if self.tells_digest else {}
+        answer = web.Response(body=data, headers={"Content-Type": media_type, **reported})
         self._compress(request, answer)
         return answer
 

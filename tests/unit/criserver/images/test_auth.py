@@ -39,7 +39,7 @@ def test_any_header_is_read_without_an_error(header: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "proven", "realm", "told"),
+    ("base", "proven", "realm", "reported"),
     [
         ("https://registry-1.docker.io", True, "https://auth.docker.io/token", True),
         ("https://registry.gitlab.com", True, "https://gitlab.com/jwt/auth", True),
@@ -55,16 +55,18 @@ def test_any_header_is_read_without_an_error(header: str) -> None:
         ("http://127.0.0.1:5000", False, "http://127.0.0.1:5001/t", True),
     ],
 )
-def test_credentials_are_sent_to_trusted_token_servers_only(base: str, proven: bool, realm: str, told: bool) -> None:
+def test_credentials_are_sent_to_trusted_token_servers_only(
+    base: str, proven: bool, realm: str, reported: bool
+) -> None:
     endpoint = Endpoint(base, base.partition("//")[2], tls=Tls(skip_verify=not proven))
     (request,) = token_requests(Challenge("bearer", {"realm": realm}), ALICE, endpoint, "a/b")
-    assert bool(request.authorization) is told
+    assert bool(request.authorization) is reported
     assert request.url.endswith("?scope=repository%3Aa%2Fb%3Apull")
     identity = token_requests(
         Challenge("bearer", {"realm": realm}), HostCredentials(identity_token="i"), endpoint, "a/b"
     )
-    assert (identity[0].form.get("refresh_token") == "i") is told
-    assert any(each.authorization for each in identity) is told
+    assert (identity[0].form.get("refresh_token") == "i") is reported
+    assert any(each.authorization for each in identity) is reported
 
 
 @pytest.mark.parametrize(

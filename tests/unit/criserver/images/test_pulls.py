@@ -38,21 +38,21 @@ async def test_data_of_an_interrupted_pull_is_not_fetched_again(registry: FakeRe
     assert [ranged for path, _, ranged in registry.seen if DIFFS[1] in path] == [f"bytes={len(missing) - 1}-"]
 
 
-async def test_layers_are_told_before_the_configuration_is_here(registry: FakeRegistry, tmp_path: Path) -> None:
+async def test_layers_are_reported_before_the_configuration_is_here(registry: FakeRegistry, tmp_path: Path) -> None:
     registry.add_image("app:1", LAYERS[:2], DIFFS[:2])
     registry.pause = asyncio.Event()
-    told: list[Progress] = []
-    pull = asyncio.ensure_future(World(tmp_path).images.pull(f"{registry.host}/app:1", None, told.append))
+    reported: list[Progress] = []
+    pull = asyncio.ensure_future(World(tmp_path).images.pull(f"{registry.host}/app:1", None, reported.append))
     await registry.halfway.wait()
     name, sizes = f"{registry.host}/app:1", [Bytes(len(layer)) for layer in LAYERS[:2]]
-    assert told == [
+    assert reported == [
         Progress(name, "", Phase.RESOLVING),
         Progress(name, "", Phase.RESOLVED, total=Bytes(sum(sizes))),
         *(Progress(name, digest, Phase.WAITING, total=size) for digest, size in zip(DIFFS, sizes, strict=False)),
     ]
     registry.pause.set()
     await pull
-    assert told[-1] == Progress(name, "", Phase.DONE, Bytes(sum(sizes)), Bytes(sum(sizes)))
+    assert reported[-1] == Progress(name, "", Phase.DONE, Bytes(sum(sizes)), Bytes(sum(sizes)))
 
 
 async def test_running_pulls_are_listed_until_they_end(registry: FakeRegistry, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ async def test_running_pulls_are_listed_until_they_end(registry: FakeRegistry, t
     assert images.running_pulls == []
 
 
-async def test_a_layer_is_told_as_it_comes_in(registry: FakeRegistry, tmp_path: Path) -> None:
+async def test_a_layer_is_reported_as_it_comes_in(registry: FakeRegistry, tmp_path: Path) -> None:
     """A slow registry's, that is: less than what is written at once."""
     layer = random.Random(5).randbytes(300_000)
     registry.add_image("app:1", [layer], [digest(layer)])
@@ -96,7 +96,7 @@ async def test_a_layer_is_told_as_it_comes_in(registry: FakeRegistry, tmp_path: 
     check(world, await pull)
 
 
-async def test_bytes_that_a_pull_has_fetched_are_told_at_its_end(registry: FakeRegistry, tmp_path: Path) -> None:
+async def test_bytes_that_a_pull_has_fetched_are_reported_at_its_end(registry: FakeRegistry, tmp_path: Path) -> None:
     registry.add_image("app:1", LAYERS[:2], DIFFS[:2])
     ended: list[Bytes] = []
     world = World(tmp_path, on_pulled=lambda fetched, seconds: ended.append(fetched))
@@ -122,12 +122,12 @@ async def test_next_attempt_goes_on_with_what_a_cancelled_pull_has_fetched(
     registry.add_image("app:1", LAYERS, DIFFS)
     registry.pause = asyncio.Event()
     world = World(tmp_path)
-    told: list[Progress] = []
-    task = asyncio.create_task(world.images.pull(f"{registry.host}/app:1", None, told.append))
+    reported: list[Progress] = []
+    task = asyncio.create_task(world.images.pull(f"{registry.host}/app:1", None, reported.append))
     await registry.halfway.wait()  # of the configuration
     of_configuration, registry.pause = registry.pause, asyncio.Event()
     of_configuration.set()
-    await until(lambda: any(step.phase is Phase.DOWNLOADING and step.done for step in told))
+    await until(lambda: any(step.phase is Phase.DOWNLOADING and step.done for step in reported))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

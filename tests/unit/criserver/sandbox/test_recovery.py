@@ -37,8 +37,8 @@ async def test_recovered_sandbox_can_be_stopped_and_removed(
         shown = [each.record.phase for each in again.sandboxes.table.visible()]
         kept = phase in (SandboxPhase.READY, SandboxPhase.STOPPED)
         assert shown == ([SandboxPhase.STOPPED] if kept else [])
-        told = [vars(each)["gone"] for each in caplog.records if each.message.startswith("sandbox lost")]
-        assert len(told) == (phase is SandboxPhase.READY) and all(told)
+        reported = [vars(each)["gone"] for each in caplog.records if each.message.startswith("sandbox lost")]
+        assert len(reported) == (phase is SandboxPhase.READY) and all(reported)
         assert [record.id for record in (await rig.store.load())[0]] == ([identity] if kept else [])
         await again.sandboxes.stopper.stop(identity)
         await again.sandboxes.remover.remove(identity)

@@ -155,16 +155,16 @@ async def test_shim_that_does_not_remove_a_task_whose_processes_are_gone_is_kill
         assert process.wait(20) == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("told_pid", [True, False])
+@pytest.mark.parametrize("reported_pid", [True, False])
 async def test_hung_shim_does_not_keep_its_sandbox(
-    tmp_path: Path, process: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch, told_pid: bool
+    tmp_path: Path, process: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch, reported_pid: bool
 ) -> None:
     """Also one that hung from its start, and so has never told its PID."""
     runtime = _runtime(tmp_path, 'echo "$@" >> ../../deleted')
     monkeypatch.setattr(shim_runtime, "_ANSWERS", 0.1)
     monkeypatch.setattr(TaskClient, "state", _times_out)
     async with _shim(tmp_path, runtime, process.pid, {"Connect": lambda _: None}) as files:
-        if not told_pid:
+        if not reported_pid:
             files.note_shim(ShimNote(Bootstrap(f"unix://{tmp_path}/s"), None))
         await runtime.delete(_task(tmp_path, _SANDBOX), emptied=False)
         assert process.wait(20) == -signal.SIGKILL

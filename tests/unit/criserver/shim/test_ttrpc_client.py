@@ -141,11 +141,11 @@ async def test_frames_that_are_no_response_do_not_lose_the_response_that_follows
 
 
 async def test_malformed_frame_ends_calls_although_the_shim_reads_no_requests(tmp_path: Path) -> None:
-    told = asyncio.Event()
+    reported = asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.pause_reading()  # type: ignore[attr-defined]
-        await told.wait()
+        await reported.wait()
         writer.write(b"\xff" * 10)
 
     async with _serving(tmp_path / "s", answer):
@@ -153,7 +153,7 @@ async def test_malformed_frame_ends_calls_although_the_shim_reads_no_requests(tm
         update = {"pad": "x" * (2 << 20)}
         calls = [asyncio.ensure_future(TaskClient(connection, 2).update("c1", update)) for _ in range(3)]
         await asyncio.sleep(0)
-        told.set()
+        reported.set()
         async with asyncio.timeout(20):
             for each in calls:
                 with pytest.raises(ShimGone, match="shim of s1 has ended"):

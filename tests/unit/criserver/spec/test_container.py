@@ -173,10 +173,10 @@ def test_annotations_of_the_pod_do_not_reach_the_runtime() -> None:
     assert "run.oci.hooks" not in cast(dict[str, str], build_container(of)["annotations"])
 
 
-@pytest.mark.parametrize(("cgroup", "told"), [("pod.slice:cri-pykubelet:c", True), ("/pods/c", False)])
-def test_systemd_scope_has_unlimited_tasks(cgroup: str, told: bool) -> None:
+@pytest.mark.parametrize(("cgroup", "reported"), [("pod.slice:cri-pykubelet:c", True), ("/pods/c", False)])
+def test_systemd_scope_has_unlimited_tasks(cgroup: str, reported: bool) -> None:
     annotations = cast(dict[str, str], build_container(replace(given(), cgroup=cgroup))["annotations"])
-    assert ("org.systemd.property.TasksMax" in annotations) is told
+    assert ("org.systemd.property.TasksMax" in annotations) is reported
 
 
 def test_resource_limits_have_the_form_of_the_cgroup_version() -> None:

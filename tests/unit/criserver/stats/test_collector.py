@@ -10,7 +10,7 @@ from pykubelet.linux.namespaces import Namespace
 from pykubelet.linux.procparse import NetDevice
 
 
-def test_of_very_many_interfaces_of_a_pod_not_all_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_interfaces_of_a_pod_not_all_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod with CAP_NET_ADMIN can make thousands."""
     devices = (NetDevice("lo"), *(NetDevice(f"x{number}") for number in range(1000)), NetDevice("eth0"))
 

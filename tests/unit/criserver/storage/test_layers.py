@@ -159,7 +159,7 @@ async def test_names_that_are_no_text(world: World) -> None:
         await world.snapshots.remove_rootfs("c")
 
 
-async def test_more_directories_in_passing_than_are_told(world: World) -> None:
+async def test_more_directories_in_passing_than_are_listed(world: World) -> None:
     """What lies below keeps its mode all the same."""
     await world.unpack([directory("z", 0o700)])
     many = [entry(f"{number}/" + f"{'n' * 200}/" * 19 + "f") for number in range(60)]

@@ -232,7 +232,7 @@ async def test_removal_waits_until_a_running_copy_has_stopped(tmp_path: Path, mo
 
 
 @root_only
-async def test_copy_that_stalls_is_stopped_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_copy_that_stalls_is_stopped_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(tmp_path)
     world.add(tar([directory("data")]))
     place = (await world.mount()).parent

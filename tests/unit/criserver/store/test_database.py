@@ -208,7 +208,7 @@ async def test_record_restored_from_its_copy_is_valid_for_the_next_server(
     await _filled(path)
     _damage(path, "containers")
     await _read(path)
-    assert [_told(entry) for entry in caplog.records if entry.levelno == logging.ERROR] == [("c1", "used")]
+    assert [_reported(entry) for entry in caplog.records if entry.levelno == logging.ERROR] == [("c1", "used")]
     (tmp_path / "records" / "containers" / "c1.json").unlink()
     assert await _read(path) == (True, ([SANDBOX], [CONTAINER]))
 
@@ -221,7 +221,7 @@ async def test_record_damaged_with_its_copy_is_logged(tmp_path: Path, caplog: py
     copy.write_bytes(b"\0")
     assert await _read(path) == (False, ([SANDBOX], []))
     assert copy.read_bytes() == b"\0"
-    assert [_told(entry) for entry in caplog.records if entry.levelno == logging.ERROR] == [("c1", "damaged too")]
+    assert [_reported(entry) for entry in caplog.records if entry.levelno == logging.ERROR] == [("c1", "damaged too")]
 
 
 def _damage(path: Path, table: str) -> None:
@@ -231,7 +231,7 @@ def _damage(path: Path, table: str) -> None:
     connection.close()
 
 
-def _told(entry: logging.LogRecord) -> tuple[object, object]:
+def _reported(entry: logging.LogRecord) -> tuple[object, object]:
     return getattr(entry, "id", None), getattr(entry, "copy", None)
 
 

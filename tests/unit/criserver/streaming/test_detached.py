@@ -68,7 +68,7 @@ async def test_one_that_ends_makes_room() -> None:
     await detached.end()
 
 
-async def test_a_mistake_is_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_mistake_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     detached = DetachedExecs(1)
 
     async def breaks(_: asyncio.Event) -> None:

@@ -102,16 +102,16 @@ async def test_pod_with_resource_claims_is_not_prepared() -> None:
 async def test_pod_cgroup_that_cannot_be_made_is_reported_with_upstreams_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rest, pod, told = Rest(), pod_of(), []
+    rest, pod, reported = Rest(), pod_of(), []
 
     async def refuse(pod: Pod, *, resizing: bool = False) -> str:
         raise Transient("read-only file system")
 
     monkeypatch.setattr(rest, "ensure_pod", refuse)
-    monkeypatch.setattr(rest, "event", lambda _pod, *event: told.append(event))
+    monkeypatch.setattr(rest, "event", lambda _pod, *event: reported.append(event))
     (failure,) = (await _pod_resources(rest).prepare(pod, PodRuntimeStatus(ref_of(pod)))).failures
     assert (failure.reason, failure.message) == ("FailedCreatePodContainer", "read-only file system")
-    assert told == [
+    assert reported == [
         ("Warning", "FailedCreatePodContainer", "unable to ensure pod container exists: read-only file system")
     ]
 
@@ -141,14 +141,14 @@ async def test_volumes_set_up_later_report_their_failure() -> None:
 async def test_pod_beyond_the_limit_of_attached_volumes_fails_unless_it_runs(
     monkeypatch: pytest.MonkeyPatch, running: bool, reason: str, events: list[tuple[str, ...]]
 ) -> None:
-    rest, pod, told = Rest(), pod_of(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]), []
+    rest, pod, reported = Rest(), pod_of(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]), []
 
     async def refuse(pod: Pod, context: VolumeContext) -> None:
         raise AttachLimitExceeded("the node is full")
 
     monkeypatch.setattr(rest, "mount", refuse)
-    monkeypatch.setattr(rest, "event", lambda _pod, *event: told.append(event))
+    monkeypatch.setattr(rest, "event", lambda _pod, *event: reported.append(event))
     state = ContainerState.RUNNING if running else ContainerState.EXITED
     status = PodRuntimeStatus(ref_of(pod), containers=(ContainerStatus(ContainerID("c1"), "c", state),))
     (failure,) = (await _pod_resources(rest).prepare(pod, status)).failures
-    assert (failure.reason, failure.message, told) == (reason, "the node is full", events)
+    assert (failure.reason, failure.message, reported) == (reason, "the node is full", events)

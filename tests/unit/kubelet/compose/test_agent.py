@@ -185,12 +185,12 @@ async def test_start_reports_a_node_whose_limits_are_not_written_and_volumes_tha
         rig.agent.start.actuators.resources.levels.retried(False, "still busy")
         rig.agent.start.actuators.resources.levels.retried(True, "done")
         events = (await rig.local("/api/v1/events"))["items"]
-        told = [(each["type"], each["reason"], each["message"]) for each in events]
-        assert ("Warning", "PossibleMemoryBackedVolumesOnDisk", SWAPPED_VOLUMES) in told
+        reported = [(each["type"], each["reason"], each["message"]) for each in events]
+        assert ("Warning", "PossibleMemoryBackedVolumesOnDisk", SWAPPED_VOLUMES) in reported
         failed = "FailedNodeAllocatableEnforcement"
-        assert ("Warning", failed, 'Failed to update Node Allocatable Limits "/kubepods": busy') in told
-        assert ("Warning", failed, "still busy") in told
-        assert ("Normal", "NodeAllocatableEnforced", "done") in told
+        assert ("Warning", failed, 'Failed to update Node Allocatable Limits "/kubepods": busy') in reported
+        assert ("Warning", failed, "still busy") in reported
+        assert ("Normal", "NodeAllocatableEnforced", "done") in reported
 
 
 async def test_standalone_agent_stops_a_pod_whose_manifest_is_removed(tmp_path: Path) -> None:

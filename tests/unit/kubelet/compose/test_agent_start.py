@@ -18,11 +18,11 @@ class Levels:
         self.retried = Callbacks[[bool, str]]()
 
 
-def told(events: Mock) -> list[tuple[str, str, str]]:
+def reported(events: Mock) -> list[tuple[str, str, str]]:
     return [each.args[1:] for each in events.event.call_args_list]
 
 
-def test_enforcement_is_told_at_the_start_and_when_a_retry_ends() -> None:
+def test_enforcement_is_reported_at_the_start_and_when_a_retry_ends() -> None:
     levels: Any = Levels("busy")
     events = Mock()
     enforcement = EnforcementEvents(levels, events)
@@ -30,7 +30,7 @@ def test_enforcement_is_told_at_the_start_and_when_a_retry_ends() -> None:
     levels.retried(False, "still busy")
     levels.retried(True, "done")
     failed = "FailedNodeAllocatableEnforcement"
-    assert told(events) == [
+    assert reported(events) == [
         ("Normal", "NodeAllocatableEnforced", "pods are limited"),
         ("Warning", failed, "busy"),
         ("Warning", failed, "still busy"),
@@ -62,7 +62,7 @@ async def test_pods_that_exist_are_known_to_all_before_the_agent_says_that_it_st
     steps.actuators.users.load.assert_awaited_once_with(existing)
     steps.admission.admitted_before.assert_called_once_with(existing)
     steps.history.load.assert_awaited_once_with()
-    assert told(events) == [
+    assert reported(events) == [
         ("Normal", "Starting", "Starting kubelet."),
         ("Warning", "CheckLimitsForResolvConf", "too long"),
     ]

@@ -20,15 +20,15 @@ class _Events:
 
 
 @pytest.mark.parametrize(
-    ("owner", "told"),
+    ("owner", "reported"),
     [("pod/a", "work on files of the pod has"), ("pod/a/volumes", "work on volumes of the pod has")],
 )
-def test_hung_call_of_a_pod_gives_it_a_warning(owner: str, told: str) -> None:
+def test_hung_call_of_a_pod_gives_it_a_warning(owner: str, reported: str) -> None:
     events, pods = _Events(), {PodUID("a"): make_pod("a")}
     HungCalls(pods.get, events)(Hung(owner, "remove_tree", 120.0))
     (event,) = events.seen
     assert "Warning FailedSync: error syncing the pod: " in event
-    assert told in event
+    assert reported in event
     assert "120 s" in event
 
 

@@ -314,7 +314,7 @@ def test_the_file_that_kubeadm_writes_sets_only_what_it_means_to(tmp_path: Path)
 @pytest.mark.parametrize(
     ("body", "report"), [("nodeStatusUpdateFrequency: 3s\n", "3s"), ("nodeStatusUpdateFrequency: 0m0s\n", "5m")]
 )
-def test_a_status_is_reported_as_often_as_it_is_looked_at_unless_told_otherwise(
+def test_a_status_is_reported_as_often_as_it_is_looked_at_unless_configured_otherwise(
     tmp_path: Path, body: str, report: str
 ) -> None:
     assert load_configuration(write(tmp_path / "c.yaml", body)).node_status_report_frequency == report

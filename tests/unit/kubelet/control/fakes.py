@@ -55,11 +55,11 @@ class Decisions:
     """The recorder of decisions: keeps what is recorded, as text."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.forgotten: list[PodUID] = []
 
     def add(self, uid: PodUID, decisions: Iterable[Decision]) -> None:
-        self.told += (f"{uid}: {d.topic} {d.subject}: {d.action}: {d.reason}: {d.message}" for d in decisions)
+        self.reported += (f"{uid}: {d.topic} {d.subject}: {d.action}: {d.reason}: {d.message}" for d in decisions)
 
     def synced(self, uid: PodUID, decisions: Iterable[Decision]) -> None:
         self.add(uid, decisions)

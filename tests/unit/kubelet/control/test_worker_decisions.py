@@ -13,7 +13,7 @@ from tests.unit.kubelet.report.pods import pod
 STATE = WorkerState(ref_of(pod()), pod())
 
 
-def told(decisions: object) -> list[tuple[str, str, str, str]]:
+def reported(decisions: object) -> list[tuple[str, str, str, str]]:
     assert isinstance(decisions, tuple | list)
     return [(d.topic, d.subject, d.action, d.reason) for d in decisions]
 
@@ -25,7 +25,7 @@ def test_failures_follow_the_decisions_of_a_sync() -> None:
         Failure(SyncAction.START_CONTAINER, "app", "CrashLoopBackOff", "back-off", transient=True),
     )
     result = StepResult(failures=failures, decisions=(start,))
-    assert told(step_decisions(Phase.SYNC, result, STATE)) == [
+    assert reported(step_decisions(Phase.SYNC, result, STATE)) == [
         ("container", "app", "start", "it has not been created yet"),
         ("volumes", "", "retry", "FailedMount"),
         ("container", "app", "wait", "CrashLoopBackOff"),
@@ -46,7 +46,7 @@ def test_step_that_reaches_its_goal_says_what_follows() -> None:
         (Phase.SYNC, Phase.TERMINATING, "stop all containers", "all its containers have ended"),
         (Phase.TERMINATING, Phase.TERMINATED, "release volumes and cgroups", "no container runs any more"),
     ):
-        assert told(step_decisions(phase, done, replace(STATE, phase=following))) == [("pod", "", action, reason)]
+        assert reported(step_decisions(phase, done, replace(STATE, phase=following))) == [("pod", "", action, reason)]
     late = StepResult(finished=True, terminal_reason="DeadlineExceeded", terminal_message="too long")
     (decision,) = step_decisions(Phase.SYNC, late, replace(STATE, phase=Phase.TERMINATING))
     assert (decision.action, decision.reason, decision.message) == ("stop", "DeadlineExceeded", "too long")
@@ -55,23 +55,23 @@ def test_step_that_reaches_its_goal_says_what_follows() -> None:
 
 def test_changes_from_outside_are_decisions() -> None:
     gone = replace(STATE, wanted=False, phase=Phase.TERMINATING)
-    assert told(list(change_decisions(STATE, gone))) == [
+    assert reported(list(change_decisions(STATE, gone))) == [
         ("pod", "", "stop and remove", "no source lists the pod any more")
     ]
     evicted = replace(STATE, terminal_reason="Evicted", terminal_message="memory")
-    assert told(list(change_decisions(STATE, evicted))) == [("pod", "", "stop", "Evicted")]
+    assert reported(list(change_decisions(STATE, evicted))) == [("pod", "", "stop", "Evicted")]
     preempted = replace(STATE, terminal_reason="Preempting", terminal_message="room")
-    assert told(list(change_decisions(preempted, evicted))) == [("pod", "", "stop", "Evicted")]
+    assert reported(list(change_decisions(preempted, evicted))) == [("pod", "", "stop", "Evicted")]
     assert list(change_decisions(evicted, replace(evicted, grace_seconds=1))) == []
     meta = replace(pod().metadata, deletion_timestamp=time_from_unix(1.0))
     deleted = replace(STATE, pod=replace(pod(), metadata=meta), grace_seconds=5)
     (decision,) = change_decisions(STATE, deleted)
     assert (decision.reason, decision.message) == ("the pod is marked for deletion", "grace 5 s")
     spec = replace(pod().spec, hostname="other")
-    assert told(list(change_decisions(STATE, replace(STATE, pod=replace(pod(), spec=spec))))) == [
+    assert reported(list(change_decisions(STATE, replace(STATE, pod=replace(pod(), spec=spec))))) == [
         ("pod", "", "update", "its source has a new version of it")
     ]
-    assert told(list(change_decisions(gone, replace(gone, restart=pod())))) == [
+    assert reported(list(change_decisions(gone, replace(gone, restart=pod())))) == [
         ("pod", "", "start again after it has stopped", "a source lists the pod again")
     ]
     assert list(change_decisions(STATE, replace(STATE, pod=pod()))) == []

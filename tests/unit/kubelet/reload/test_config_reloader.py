@@ -259,7 +259,7 @@ async def test_file_that_cannot_be_read_for_the_moment_is_read_again(
     assert rig.pods == [77] and not rig.reloader.view().error
 
 
-async def test_systemd_is_told_of_a_reload(rig: Rig, tmp_path: Path) -> None:
+async def test_systemd_is_notified_of_a_reload(rig: Rig, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind(str(tmp_path / "notify"))
         receiver.setblocking(False)

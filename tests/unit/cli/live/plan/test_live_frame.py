@@ -100,8 +100,8 @@ def test_messages_of_events_are_whole_where_there_is_room() -> None:
     assert f"Failed {message}" in " ".join(shown.split()).replace("- ", "-")
     others = [entry(f"other-{number}") for number in range(20)]
     small = texts(scene(pod, *others, selected="web"), height=15)
-    told = [line for line in small if line.lstrip().startswith(("1s Failed Failed", "9s Started x"))]
-    assert [line[-1] for line in told] == ["…", "…"], "without room an event has one line"
+    reported = [line for line in small if line.lstrip().startswith(("1s Failed Failed", "9s Started x"))]
+    assert [line[-1] for line in reported] == ["…", "…"], "without room an event has one line"
 
 
 def test_narrow_screen_keeps_name_status_restarts_and_usage() -> None:

@@ -49,7 +49,7 @@ async def test_container_of_the_sandbox_asked_for_that_cannot_be_measured_is_an_
         await calls.listed_containers(pb.ListContainerStatsRequest(filter=wanted))
 
 
-async def test_pressure_is_told_where_it_is_measured(calls: StatsCalls, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pressure_is_reported_where_it_is_measured(calls: StatsCalls, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = CgroupStats(cpu_pressure=Pressure(some=Stall(3, 1.5)), io_pressure=Pressure(full=Stall(4, 0.0, 2.5)))
 
     async def container(_self: Collector, _container: Any) -> ContainerUsage:

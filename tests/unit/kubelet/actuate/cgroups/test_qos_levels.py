@@ -88,8 +88,8 @@ async def test_transient_start_error_is_retried(
     manager: PodCgroupManager, files: SignallingFiles, clock: VirtualClock
 ) -> None:
     files.refuse, files.loop = Transient("systemd is not responding"), asyncio.get_running_loop()
-    told: list[tuple[bool, str]] = []
-    manager.levels.retried.subscribe(lambda worked, text: told.append((worked, text)))
+    reported: list[tuple[bool, str]] = []
+    manager.levels.retried.subscribe(lambda worked, text: reported.append((worked, text)))
     assert await manager.levels.start() == []
     assert (
         manager.levels.unenforced == 'Failed to update Node Allocatable Limits "/kubepods": systemd is not responding'
@@ -102,11 +102,11 @@ async def test_transient_start_error_is_retried(
         await clock.advance(1)
         await files.refused.wait()
         files.refuse = None
-        while len(told) < 2:
+        while len(reported) < 2:
             await clock.advance(61)
     assert files.content("kubepods/burstable/cpu.weight") == "1"
     await clock.advance(200)
-    assert told == [
+    assert reported == [
         (False, 'Failed to update Node Allocatable Limits "/kubepods": systemd is not responding'),
         (True, "Updated Node Allocatable limit across pods"),
     ]

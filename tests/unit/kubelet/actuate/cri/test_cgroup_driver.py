@@ -11,7 +11,7 @@ def reply(driver: pb.CgroupDriver.ValueType) -> pb.RuntimeConfigResponse:
 
 
 @pytest.mark.parametrize(
-    ("told", "used", "other"),
+    ("reported", "used", "other"),
     [
         (reply(pb.SYSTEMD), "cgroupfs", "systemd"),
         (reply(pb.CGROUPFS), "systemd", "cgroupfs"),
@@ -20,6 +20,6 @@ def reply(driver: pb.CgroupDriver.ValueType) -> pb.RuntimeConfigResponse:
     ],
 )
 def test_driver_of_the_runtime_counts_if_it_is_reported(
-    told: pb.RuntimeConfigResponse, used: str, other: str | None
+    reported: pb.RuntimeConfigResponse, used: str, other: str | None
 ) -> None:
-    assert other_driver(told, used) == other
+    assert other_driver(reported, used) == other

@@ -40,7 +40,7 @@ def test_grpc_code_selects_the_error_class(code: StatusCode, kind: type[Pykubele
     assert error.code is code
 
 
-def test_unsupported_is_told_from_other_refusals() -> None:
+def test_unsupported_is_distinguished_from_other_refusals() -> None:
     assert not isinstance(cri_error(StatusCode.FAILED_PRECONDITION, "Exec", "", ""), Unsupported)
 
 

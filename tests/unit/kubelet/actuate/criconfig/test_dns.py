@@ -61,7 +61,7 @@ def test_without_a_cluster_domain_only_the_nodes_searches_count() -> None:
     assert found == dns.PodDns(("10.0.0.1",), ("a",), ("ndots:5",))
 
 
-def test_without_cluster_dns_the_nodes_resolver_stands_in_and_the_pod_is_told() -> None:
+def test_without_cluster_dns_the_nodes_resolver_stands_in_and_the_pod_is_informed() -> None:
     found = dns.pod_dns(make_pod(), Resolver(nameservers=("192.0.2.1",), cluster_domain="cluster.local"))
     assert found.servers == ("192.0.2.1",)
     assert found.searches == ()

@@ -123,7 +123,7 @@ def test_passwords_do_not_show() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         (b'{"auths": ' + b"[" * 200_000, "nested too deeply"),
         (b'{"auths": ' + b'{"r.io": ' * 200_000, "nested too deeply"),
@@ -132,7 +132,7 @@ def test_passwords_do_not_show() -> None:
     ],
     ids=["deep-list", "deep-object", "half-pair", "no-utf8"],
 )
-def test_keyring_of_a_hostile_secret_raises_invalid(text: bytes, told: str) -> None:
+def test_keyring_of_a_hostile_secret_raises_invalid(text: bytes, reported: str) -> None:
     made = Secret(type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": text})
-    with pytest.raises(Invalid, match=told):
+    with pytest.raises(Invalid, match=reported):
         keyring_of([made])

@@ -36,8 +36,8 @@ async def test_an_agent_started_before_the_network_finds_its_address(caplog: pyt
     network = Network(names=("127.0.1.1",))
     addresses, changes = network.addresses()
     assert await addresses.read() is None and await addresses.read() is None
-    (told,) = [record for record in caplog.records if record.levelname == "WARNING"]
-    assert "--node-ip" in getattr(told, "error", "")
+    (reported,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "--node-ip" in getattr(reported, "error", "")
     network.local.add("10.0.0.5")
     network.routes = ("10.0.0.5",)
     assert await addresses.read() == ("10.0.0.5",) == await addresses.read()

@@ -35,8 +35,8 @@ def test_tunables_that_cannot_be_set_are_named_in_one_warning(kernel: Path, capl
     set_tunables(kernel)
     warnings = [record for record in caplog.records if record.levelname == "WARNING"]
     assert len(warnings) == 1
-    told = vars(warnings[0])["error"]
-    assert "kernel.panic=10: " in told and "kernel.panic_on_oops=1: " in told
+    reported = vars(warnings[0])["error"]
+    assert "kernel.panic=10: " in reported and "kernel.panic_on_oops=1: " in reported
     assert (kernel / "vm/overcommit_memory").read_text() == "1", "the others are set"
 
 

@@ -256,9 +256,9 @@ async def _raising(world: World, patch: pytest.MonkeyPatch, name: str, bad: str)
     original = getattr(kind, name)
 
     def fail(self: object, item: object, *rest: object) -> object:
-        told = str(getattr(item, "id", item))
-        tried.add(told)
-        if bad in told:
+        reported = str(getattr(item, "id", item))
+        tried.add(reported)
+        if bad in reported:
             raise ValueError("no error that anyone foresaw")
         return original(self, item, *rest)
 

@@ -15,7 +15,7 @@ SLOW = Script(exit_after=5)
 _FILE = {"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "k"}}}
 
 
-def told(world: World, reason: str) -> int:
+def reported(world: World, reason: str) -> int:
     return sum(event.startswith(reason) for event in world.events.seen)
 
 
@@ -73,12 +73,12 @@ async def test_precreated_container_is_only_started_later(world: World) -> None:
     made = [c.id for c in world.cri.containers if c.name != "i"]
     assert len(made) == 2
     assert [c.name for c in (await world.status(pod)).containers] == ["i"], "statuses leave out pre-created containers"
-    assert told(world, "Created") == 1
+    assert reported(world, "Created") == 1
     await world.clock.advance(5)
     await world.settle(pod)
     assert [c.id for c in world.cri.containers if c.running] == made
     assert [c.restart_count for c in (await world.status(pod)).containers] == [0, 0, 0]
-    assert told(world, "Created") == 3
+    assert reported(world, "Created") == 3
 
 
 async def test_precreated_container_with_changed_config_is_recreated(world: World) -> None:
@@ -98,10 +98,10 @@ async def test_failed_precreation_is_reported_at_the_start(world: World) -> None
     world.cri.inject(Fault("CreateContainer", target="ns/web/a", code=StatusCode.UNKNOWN))
     pod = pod_of(("a",), ("i",))
     assert not (await world.settle(pod)).failures
-    assert told(world, "Failed") == 0
+    assert reported(world, "Failed") == 0
     await world.clock.advance(5)
     assert (await world.settle(pod)).failures
-    assert told(world, "Failed") == 1
+    assert reported(world, "Failed") == 1
 
 
 async def test_precreation_pulls_no_image(world: World) -> None:

@@ -64,7 +64,7 @@ async def test_mounts_below_a_local_volume_are_neither_shown_nor_changed(kit: Ki
     assert not list((shown / "below").iterdir()) and group_of(shown / "below") == FIRST
 
 
-async def test_volume_of_another_pod_keeps_its_group_and_the_user_is_told(kit: Kit, disk: Path) -> None:
+async def test_volume_of_another_pod_keeps_its_group_and_the_user_is_informed(kit: Kit, disk: Path) -> None:
     await kit.mount(pod("first", FIRST))
     await kit.mount(pod("second", SECOND))
     assert (group_of(disk), group_of(disk / "file")) == (FIRST, FIRST)

@@ -68,7 +68,7 @@ def changes(events: Events, clock: VirtualClock, stall: float = 100.0) -> SlowCh
     return SlowChanges(events=events, clock=clock, stall=stall)
 
 
-async def test_long_change_is_told_after_half_a_minute_and_then_each_minute(steps: Steps, events: Events) -> None:
+async def test_long_change_is_reported_after_half_a_minute_and_then_each_minute(steps: Steps, events: Events) -> None:
     clock = VirtualClock()
     running = asyncio.create_task(changes(events, clock).run(POD, "pod/u-1/volumes", PATH, steps))
     await until(steps.begun.is_set)
@@ -102,7 +102,7 @@ async def test_change_that_lasts_longer_than_the_stall_but_goes_on_is_not_given_
     await running
 
 
-async def test_change_without_progress_is_given_up_and_told_to_stop(steps: Steps, events: Events) -> None:
+async def test_change_without_progress_is_given_up_and_asked_to_stop(steps: Steps, events: Events) -> None:
     clock = VirtualClock()
     running = asyncio.create_task(changes(events, clock).run(POD, "pod/u-1/volumes", PATH, steps))
     await until(steps.begun.is_set)

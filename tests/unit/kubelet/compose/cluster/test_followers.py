@@ -149,7 +149,7 @@ def test_version_that_the_reporter_knows_already_is_not_passed_on() -> None:
     assert not rig.facts.learn_ips.called and not rig.objects.node_seen.called
 
 
-def test_missing_node_is_told_to_its_reporter() -> None:
+def test_missing_node_is_reported_to_its_reporter() -> None:
     rig = NodeRig()
     rig.follower.seen({})
     rig.reporter.node_missing.assert_called_once_with()

@@ -46,7 +46,7 @@ class LoopFakes:
     node_reads: int | None = None
     """Number of requests to read the Node object; None: there is no API server."""
     swept: list[tuple[int, int]] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
     """Events."""
 
     def __post_init__(self) -> None:
@@ -127,7 +127,7 @@ class LoopFakes:
     def begin(self, uid: PodUID, step: Step, container: str = "") -> None: ...
 
     def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, **more: object) -> None:
-        self.told.append(f"{event_type} {reason}: {message}")
+        self.reported.append(f"{event_type} {reason}: {message}")
 
     def end(self, uid: PodUID, step: Step, container: str = "", error: str = "") -> None: ...
 

@@ -200,15 +200,15 @@ async def test_housekeeping_continues_after_the_runtime_was_down() -> None:
     task = asyncio.create_task(Housekeeping(fakes.housekeeping_deps(), lambda: True).run())
     await fakes.clock.advance(25)
     assert not fakes.calls
-    assert fakes.told == ["Warning ContainerGCFailed: runtime down"]
+    assert fakes.reported == ["Warning ContainerGCFailed: runtime down"]
     await fakes.clock.advance(45)
-    assert fakes.told == ["Warning ContainerGCFailed: runtime down"] * 2, "once a minute"
+    assert fakes.reported == ["Warning ContainerGCFailed: runtime down"] * 2, "once a minute"
     fakes.runtime_down = False
     await fakes.clock.advance(10)
     assert sorted(fakes.calls) == ["gc []", "purge a"]
     fakes.runtime_down = True
     await fakes.clock.advance(30)
-    assert len(fakes.told) == 2, "no collection was due"
+    assert len(fakes.reported) == 2, "no collection was due"
     task.cancel()
     await asyncio.wait([task])
 
@@ -318,7 +318,7 @@ def test_verdicts_and_probe_results_are_recorded_as_decisions() -> None:
     loop = SyncLoop(fakes.deps(), fakes.queue)
     loop.handle(PodUpdate(PodOp.ADD, Source.FILE, (make_pod("a", "x"), make_pod("b", "y"))))
     loop.handle(ProbeUpdate(A, ContainerID("c"), ProbeType.READINESS, ProbeResult.FAILURE, "app", "500"))
-    assert fakes.journal.told == [
+    assert fakes.journal.reported == [
         "a: admission : reject: rule host ports: NodePorts: taken",
         "b: admission : admit: no rule rejects it: ",
         "a: probe app: readiness: failure: the probe's threshold was reached: 500",

@@ -346,12 +346,12 @@ async def test_decisions_of_steps_and_changes_are_recorded_until_the_pod_is_remo
     async with running(node) as workers:
         workers.update(make_pod("u1"))
         await node.clock.settle()
-        assert node.journal.told == ["u1: container c: retry: RunContainerError: no such file"]
+        assert node.journal.reported == ["u1: container c: retry: RunContainerError: no such file"]
         workers.remove(U1)
-        assert node.journal.told[1:] == ["u1: pod : stop and remove: no source lists the pod any more: "]
+        assert node.journal.reported[1:] == ["u1: pod : stop and remove: no source lists the pod any more: "]
         assert node.journal.forgotten == []
         await node.clock.settle()
-    assert node.journal.told[2:] == [
+    assert node.journal.reported[2:] == [
         "u1: pod : release volumes and cgroups: no container runs any more: ",
     ]
     assert node.journal.forgotten == [U1]

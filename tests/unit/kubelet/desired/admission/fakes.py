@@ -39,7 +39,7 @@ class AdmissionFakes:
     """Node, workers, events and metrics."""
 
     running: list[Pod] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
     cpus: str = "1"
     allocations: FakeAllocations = field(default_factory=FakeAllocations)
     clock: VirtualClock = field(default_factory=VirtualClock)
@@ -64,13 +64,13 @@ class AdmissionFakes:
     def event(
         self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object
     ) -> None:
-        self.told.append(f"{pod.name if pod else ''} {event_type} {reason}: {message}")
+        self.reported.append(f"{pod.name if pod else ''} {event_type} {reason}: {message}")
 
     def admission_rejected(self, reason: str) -> None:
-        self.told.append(f"rejected {reason}")
+        self.reported.append(f"rejected {reason}")
 
     def preempted(self, signal: str) -> None:
-        self.told.append(f"preempted for {signal}")
+        self.reported.append(f"preempted for {signal}")
 
     def resize_accepted(self, trigger: str) -> None:
-        self.told.append(f"accepted {trigger}")
+        self.reported.append(f"accepted {trigger}")

@@ -19,7 +19,7 @@ def test_rejection_is_reported_once_and_stays() -> None:
     fakes.running.clear()
     assert admission.admit(one_cpu("b")) is first
     assert first.reason == "OutOfcpu"
-    assert fakes.told == [f"b Warning OutOfcpu: {first.message}", "rejected OutOfcpu"]
+    assert fakes.reported == [f"b Warning OutOfcpu: {first.message}", "rejected OutOfcpu"]
 
 
 def test_pod_listed_again_is_decided_again() -> None:
@@ -74,7 +74,7 @@ def test_ending_pods_are_not_checked() -> None:
 def test_preemption_is_reported_for_each_victim() -> None:
     fakes = AdmissionFakes(running=[one_cpu("a")])
     assert fakes.admission().admit(static("s", {"cpu": "1"})).preempts == (A,)
-    assert fakes.told == ["a Warning Preempting: Preempted in order to admit critical pod", "preempted for cpu"]
+    assert fakes.reported == ["a Warning Preempting: Preempted in order to admit critical pod", "preempted for cpu"]
 
 
 def test_malformed_request_is_a_rejection() -> None:

@@ -46,7 +46,7 @@ def test_resize_that_fits_is_allocated_at_once() -> None:
     (granted,) = admission.grant()
     assert granted.pod is resized and admission.allocated(resized) is resized
     assert fakes.pending.get(PodUID("a")) is None
-    assert fakes.told == [
+    assert fakes.reported == [
         "a Normal ResizeStarted: Pod resize started: "
         '{"containers":[{"name":"c","resources":{"requests":{"cpu":"700m"}}}],"generation":2}'
     ]
@@ -66,12 +66,12 @@ def test_resize_that_does_not_fit_is_deferred() -> None:
     pending = fakes.pending.get(PodUID("a"))
     assert pending is not None and (pending.reason, pending.generation) == (ResizeReason.DEFERRED, 2)
     assert pending.message == "Node didn't have enough resource: cpu, requested: 800, used: 500, capacity: 1000"
-    assert [line.split(":")[0] for line in fakes.told] == ["a Warning ResizeDeferred"]
-    assert admission.grant() == [] and len(fakes.told) == 1
+    assert [line.split(":")[0] for line in fakes.reported] == ["a Warning ResizeDeferred"]
+    assert admission.grant() == [] and len(fakes.reported) == 1
     running(fakes, a)
     (granted,) = admission.grant(Retry.PODS_REMOVED)
     assert cpu_of(granted.pod) == "800m"
-    assert "accepted pods_removed" in fakes.told
+    assert "accepted pods_removed" in fakes.reported
     assert fakes.pending.get(PodUID("a")) is None
 
 
@@ -134,7 +134,7 @@ def test_allocations_and_pending_resizes_survive_a_restart() -> None:
     running(fakes, b)
     assert admission.admit(from_api).admitted
     assert cpu_of(admission.updated(from_api)) == "300m"
-    assert admission.grant() == [] and fakes.told == []
+    assert admission.grant() == [] and fakes.reported == []
     pending = fakes.pending.get(PodUID("a"))
     assert pending is not None and pending.since == 1_767_225_600
 

@@ -32,6 +32,6 @@ def test_volume_that_is_not_attached_for_another_reason_than_the_limit(
     assert (type(error), str(error)) == (Transient, BEGIN + text)
 
 
-def test_volume_beyond_the_limit_of_the_node_is_told_apart() -> None:
+def test_volume_beyond_the_limit_of_the_node_is_distinguished() -> None:
     error = not_attached("v", "a", attachment(VolumeError(message="limit is 9", error_code=8)))
     assert (type(error), str(error)) == (AttachLimitExceeded, f"{BEGIN}VolumeAttachment a: limit is 9")

@@ -115,7 +115,7 @@ async def test_a_volume_that_is_not_attached_says_why(rig: Rig) -> None:
     assert "external-attacher" in await why()
 
 
-async def test_volume_without_attachment_says_so_though_a_node_is_not_told_whether_it_exists(rig: Rig) -> None:
+async def test_volume_without_attachment_says_so_though_a_node_does_not_learn_whether_it_exists(rig: Rig) -> None:
     """The node authorizer refuses what is not related to the node, and so what does not exist."""
     rig.api.fake.faults.append(Fault("volumeattachments", status=403, message="no relationship found"))
     with pytest.raises(Transient, match=r"there is no VolumeAttachment csi-1; .*no relationship found"):

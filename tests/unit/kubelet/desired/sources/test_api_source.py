@@ -16,10 +16,10 @@ def pod(name: str) -> Pod:
 
 
 async def test_the_pods_of_this_node_are_followed() -> None:
-    told: list[tuple[str, list[str]]] = []
+    reported: list[tuple[str, list[str]]] = []
 
     def sink(update: PodUpdate) -> None:
-        told.append((update.op.value, [each.metadata.name for each in update.pods]))
+        reported.append((update.op.value, [each.metadata.name for each in update.pods]))
 
     async with fake_api() as api:
         api.put("pods", "other", spec={"nodeName": "other"})
@@ -29,18 +29,18 @@ async def test_the_pods_of_this_node_are_followed() -> None:
         source.first_listed.subscribe(lambda: first.append(mux.all_ready()))
         async with running(source.run()):
             await until(mux.all_ready)
-            assert told == [("ADD", [])] and first == [True] and source.listed()
+            assert reported == [("ADD", [])] and first == [True] and source.listed()
             api.put_pod(pod("a"))
-            await until(lambda: told[-1] == ("ADD", ["a"]))
+            await until(lambda: reported[-1] == ("ADD", ["a"]))
             await api.client.delete(PODS.at("default", "a"), grace_seconds=5)
-            await until(lambda: told[-1] == ("DELETE", ["a"]))
+            await until(lambda: reported[-1] == ("DELETE", ["a"]))
             # An API server that is away takes no pod away; what changed meanwhile comes afterwards.
             await api.fake.go_away()
             await until(lambda: source.fault() is not None)
             await settle()
-            assert told[-1] == ("DELETE", ["a"])
+            assert reported[-1] == ("DELETE", ["a"])
             api.fake.store.delete(Place("/api/v1", "pods", "default", "a"), "", 0)
             await api.fake.serve_again()
-            await until(lambda: told[-1] == ("REMOVE", ["a"]))
+            await until(lambda: reported[-1] == ("REMOVE", ["a"]))
             assert source.fault() is None
-    assert first == [True] and {name for _, names in told for name in names} == {"a"}
+    assert first == [True] and {name for _, names in reported for name in names} == {"a"}

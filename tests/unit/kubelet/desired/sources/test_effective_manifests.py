@@ -117,21 +117,21 @@ def wanted(name: str, uid: str = "", image: str = "i", **meta: object) -> core.P
     return core.Pod(metadata=metadata, spec=core.PodSpec(containers=(container,)))
 
 
-def told(updates: object) -> list[tuple[str, list[str]]]:
+def reported(updates: object) -> list[tuple[str, list[str]]]:
     assert isinstance(updates, tuple)
     return [(update.op.value, [pod.metadata.name for pod in update.pods]) for update in updates]
 
 
 def test_first_set_of_a_source_adds_and_annotates_all_pods() -> None:
     merged = merge(None, [wanted("a"), wanted("b")], Source.FILE, "now")
-    assert told(merged.updates) == [("ADD", ["a", "b"])]
+    assert reported(merged.updates) == [("ADD", ["a", "b"])]
     annotations = merged.pods[PodUID("uid-a")].metadata.annotations
     assert annotations == {ANNOTATION_SOURCE: "file", ANNOTATION_SEEN: "now"}
 
 
 def test_empty_first_set_of_a_source_is_reported() -> None:
     merged = merge(None, [], Source.HTTP, "now")
-    assert told(merged.updates) == [("ADD", [])]
+    assert reported(merged.updates) == [("ADD", [])]
     assert merged.updates[0].source is Source.HTTP
     assert merge(Merged(), [], Source.HTTP, "now").updates == ()
 
@@ -148,7 +148,7 @@ def test_changes_by_kind_and_in_order() -> None:
         wanted("g"),
     ]
     merged = merge(before, after, Source.API, "now")
-    assert told(merged.updates) == [
+    assert reported(merged.updates) == [
         ("REMOVE", ["f"]),
         ("ADD", ["g"]),
         ("UPDATE", ["b", "c"]),
@@ -161,7 +161,10 @@ def test_changes_by_kind_and_in_order() -> None:
 
 def test_a_changed_static_pod_is_removed_before_it_is_added() -> None:
     before = merge(None, [wanted("a", "1")], Source.FILE, "then")
-    assert told(merge(before, [wanted("a", "2")], Source.FILE, "now").updates) == [("REMOVE", ["a"]), ("ADD", ["a"])]
+    assert reported(merge(before, [wanted("a", "2")], Source.FILE, "now").updates) == [
+        ("REMOVE", ["a"]),
+        ("ADD", ["a"]),
+    ]
 
 
 def test_annotations_of_the_agent_are_no_change() -> None:
@@ -169,7 +172,7 @@ def test_annotations_of_the_agent_are_no_change() -> None:
     again = merge(before, [wanted("a", annotations={ANNOTATION_SEEN: "forged"})], Source.FILE, "now")
     assert again.updates == ()
     changed = merge(before, [wanted("a", annotations={"x": "y"})], Source.FILE, "now")
-    assert told(changed.updates) == [("UPDATE", ["a"])]
+    assert reported(changed.updates) == [("UPDATE", ["a"])]
 
 
 def test_identical_pod_object_is_not_compared() -> None:
@@ -180,13 +183,13 @@ def test_identical_pod_object_is_not_compared() -> None:
     assert again.updates == () and again.pods == before.pods
     assert again.pods[uid] is before.pods[uid]
     gone = merge(again, [wanted("b")], Source.API, "now")
-    assert told(gone.updates) == [("REMOVE", ["a"])]
-    assert told(merge(gone, [first, wanted("b")], Source.API, "now").updates) == [("ADD", ["a"])]
+    assert reported(gone.updates) == [("REMOVE", ["a"])]
+    assert reported(merge(gone, [first, wanted("b")], Source.API, "now").updates) == [("ADD", ["a"])]
 
 
 def test_a_uid_given_twice_counts_once() -> None:
     merged = merge(None, [wanted("a", "u"), wanted("b", "u")], Source.FILE, "now")
-    assert told(merged.updates) == [("ADD", ["a"])]
+    assert reported(merged.updates) == [("ADD", ["a"])]
 
 
 PODS = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["i1", "i2"]))
@@ -258,6 +261,6 @@ def test_a_readiness_gate_that_opens_is_a_change() -> None:
         return replace(wanted("a"), spec=gates, status=core.PodStatus(conditions=shown))
 
     before = merge(None, [gated(gate="False")], Source.API, "then")
-    assert told(merge(before, [gated(gate="True")], Source.API, "now").updates) == [("UPDATE", ["a"])]
+    assert reported(merge(before, [gated(gate="True")], Source.API, "now").updates) == [("UPDATE", ["a"])]
     other = merge(before, [gated(gate="False", theirs="True")], Source.API, "now")
-    assert told(other.updates) == [("RECONCILE", ["a"])]
+    assert reported(other.updates) == [("RECONCILE", ["a"])]

@@ -140,7 +140,7 @@ async def test_a_pod_gone_between_two_checks() -> None:
         assert runtime.pleg.pods == {}
 
 
-async def test_with_events_lists_are_rare_and_exits_are_told_at_once() -> None:
+async def test_with_events_lists_are_rare_and_exits_are_reported_at_once() -> None:
     runtime = Runtime(stream_error=None)
     runtime.put(pod("a", sandbox("sa"), container("a1")))
     async with runtime.running():
@@ -207,7 +207,7 @@ async def test_events_without_a_list(kind: RuntimeEventKind) -> None:
         assert (runtime.lists, runtime.checks, runtime.taken()) == ([], [], [])
 
 
-async def test_a_deletion_is_told_at_once() -> None:
+async def test_a_deletion_is_reported_at_once() -> None:
     runtime = Runtime(stream_error=None)
     runtime.put(pod("a", container("a1", EXITED)))
     async with runtime.running():
@@ -291,7 +291,7 @@ async def test_a_runtime_that_is_down_for_long_makes_pleg_unhealthy(caplog: pyte
         assert seen == [pytest.approx(-186, abs=1), pytest.approx(0, abs=1)]
 
 
-async def test_short_outage_of_the_runtime_is_told_within_a_second_of_its_end() -> None:
+async def test_short_outage_of_the_runtime_is_reported_within_a_second_of_its_end() -> None:
     """Pods whose start failed meanwhile must not wait for the end of their back-off."""
     runtime = runtime_without_events()
     async with runtime.running():

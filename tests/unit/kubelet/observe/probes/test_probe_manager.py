@@ -25,7 +25,7 @@ def now_running(node: Node, cid: str = "1") -> PodRuntimeStatus:
     return status(running("c", cid, node.clock.now()))
 
 
-async def test_a_readiness_probe_is_made_every_period_and_its_changes_are_told() -> None:
+async def test_a_readiness_probe_is_made_every_period_and_its_changes_are_reported() -> None:
     node = Node(answers={READINESS: (BAD, OK, OK, BAD, BAD, BAD, OK)})
     pod, at = pod_with(readiness=probe(period=5)), now_running(node)
     async with node.running():
@@ -275,7 +275,7 @@ async def test_a_defect_in_one_probe_stops_no_other(caplog: pytest.LogCaptureFix
         assert len(node.times(LIVENESS)) == 4
 
 
-async def test_results_read_while_a_conclusion_is_told_are_the_new_ones() -> None:
+async def test_results_read_while_a_conclusion_is_reported_are_the_new_ones() -> None:
     node = Node(answers={STARTUP: (OK,)})
     pod, at = pod_with(startup=probe()), now_running(node)
     seen: list[ContainerProbes | None] = []

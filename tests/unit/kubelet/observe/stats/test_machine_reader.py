@@ -11,7 +11,7 @@ from pykubelet.linux.cgroups import Layout, Mode
 from pykubelet.linux.procparse import NetDevice
 
 
-def test_of_very_many_interfaces_of_a_pod_not_all_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_interfaces_of_a_pod_not_all_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that can make user namespaces can make thousands of interfaces in a network namespace of its own."""
     layout = Layout(Mode.V2, tmp_path)
     reader = MachineReader(layout=layout, cgroups=CgroupReader(layout), runtime_endpoint="")

@@ -24,45 +24,45 @@ def run(*occurrences: Occurrence, config: EventConfig = NO_LIMIT) -> list[Correl
 
 
 def test_the_name_is_that_of_the_object_and_the_time_in_hex() -> None:
-    (told,) = run(occurrence(at=1.5))
-    assert told.name == f"web.{1_500_000_000:x}"
+    (reported,) = run(occurrence(at=1.5))
+    assert reported.name == f"web.{1_500_000_000:x}"
 
 
 def test_equal_events_are_counted() -> None:
-    told = run(*(occurrence(at=1000.0 + i) for i in range(3)))
-    assert [t.count for t in told] == [1, 2, 3]
-    assert len({t.name for t in told}) == 1
-    assert {t.first_at for t in told} == {1000.0}
-    assert told[2].occurrence.at == 1002.0
+    reported = run(*(occurrence(at=1000.0 + i) for i in range(3)))
+    assert [t.count for t in reported] == [1, 2, 3]
+    assert len({t.name for t in reported}) == 1
+    assert {t.first_at for t in reported} == {1000.0}
+    assert reported[2].occurrence.at == 1002.0
 
 
 def test_events_that_differ_are_not() -> None:
-    told = run(
+    reported = run(
         occurrence(),
         occurrence("other", at=1001),
         occurrence(reason="Created", at=1002),
         occurrence(name="db", at=1003),
         occurrence(path="spec.containers{a}", at=1004),
     )
-    assert [t.count for t in told] == [1] * 5
-    assert len({t.name for t in told}) == 5
+    assert [t.count for t in reported] == [1] * 5
+    assert len({t.name for t in reported}) == 5
 
 
 def test_from_the_tenth_different_message_on_they_are_combined() -> None:
-    told = run(*(occurrence(f"m{i}", at=1000.0 + i) for i in range(13)))
-    assert [t.occurrence.message for t in told[:9]] == [f"m{i}" for i in range(9)]
-    assert [t.occurrence.message for t in told[9:]] == [f"{COMBINED_PREFIX}m{i}" for i in range(9, 13)]
-    assert [t.count for t in told[9:]] == [1, 2, 3, 4]
-    assert len({t.name for t in told}) == 10
+    reported = run(*(occurrence(f"m{i}", at=1000.0 + i) for i in range(13)))
+    assert [t.occurrence.message for t in reported[:9]] == [f"m{i}" for i in range(9)]
+    assert [t.occurrence.message for t in reported[9:]] == [f"{COMBINED_PREFIX}m{i}" for i in range(9, 13)]
+    assert [t.count for t in reported[9:]] == [1, 2, 3, 4]
+    assert len({t.name for t in reported}) == 10
 
 
 def test_other_reasons_and_objects_are_not_combined_with_them() -> None:
     many = [occurrence(f"m{i}", at=1000.0 + i) for i in range(11)]
-    told = run(*many, occurrence("x", reason="Created"), occurrence("y", name="db"))
-    assert [t.occurrence.message for t in told[-2:]] == ["x", "y"]
+    reported = run(*many, occurrence("x", reason="Created"), occurrence("y", name="db"))
+    assert [t.occurrence.message for t in reported[-2:]] == ["x", "y"]
 
 
-def test_after_ten_quiet_minutes_messages_are_told_one_by_one_again() -> None:
+def test_after_ten_quiet_minutes_messages_are_reported_one_by_one_again() -> None:
     many = [occurrence(f"m{i}", at=1000.0 + i) for i in range(11)]
     later = occurrence("late", at=1010.0 + 601)
     assert run(*many, later)[-1].occurrence.message == "late"
@@ -105,6 +105,6 @@ def test_remembered_events_are_bounded() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 14)), max_size=120))
 def test_every_occurrence_is_counted_somewhere(events: list[tuple[int, int]]) -> None:
-    told = run(*(occurrence(f"m{m}", name=f"p{p}", at=1000.0 + i) for i, (p, m) in enumerate(events)))
-    newest = {t.name: t.count for t in told}
+    reported = run(*(occurrence(f"m{m}", name=f"p{p}", at=1000.0 + i) for i, (p, m) in enumerate(events)))
+    newest = {t.name: t.count for t in reported}
     assert sum(newest.values()) == len(events)

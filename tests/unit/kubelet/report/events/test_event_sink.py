@@ -29,7 +29,7 @@ class Rig:
     api: Api
     log: EventLog
 
-    def told(self) -> dict[str, int]:
+    def reported(self) -> dict[str, int]:
         return {each["reason"]: each["count"] for each in self.api.all("events")}
 
     def in_order(self, field: str = "reason") -> list[str]:
@@ -53,9 +53,9 @@ async def rig() -> AsyncIterator[Rig]:
 
 async def test_events_are_created_and_repetitions_counted(rig: Rig) -> None:
     rig.log.event(POD, "Normal", "Pulled", "m", container="c")
-    await until(lambda: rig.told() == {"Starting": 1, "Pulled": 1})
+    await until(lambda: rig.reported() == {"Starting": 1, "Pulled": 1})
     rig.log.event(POD, "Normal", "Pulled", "m", container="c")
-    await until(lambda: rig.told()["Pulled"] == 2)
+    await until(lambda: rig.reported()["Pulled"] == 2)
     (event,) = [each for each in rig.api.all("events") if each["reason"] == "Pulled"]
     assert event["metadata"]["namespace"] == "ns" and event["involvedObject"]["fieldPath"] == "spec.containers{c}"
     assert event["source"] == {"component": "kubelet", "host": "n"}
@@ -65,28 +65,28 @@ async def test_events_are_created_and_repetitions_counted(rig: Rig) -> None:
 async def test_annotations_of_an_event_are_sent(rig: Rig) -> None:
     """Autoscalers and upstream's eviction specs read them."""
     rig.log.event(POD, "Warning", "Evicted", "low on memory", annotations={"starved_resource": "memory"})
-    await until(lambda: "Evicted" in rig.told())
+    await until(lambda: "Evicted" in rig.reported())
     (event,) = [each for each in rig.api.all("events") if each["reason"] == "Evicted"]
     assert event["metadata"]["annotations"] == {"starved_resource": "memory"}
 
 
 async def test_event_expired_at_the_api_server_is_recreated(rig: Rig) -> None:
-    await until(lambda: rig.told() == {"Starting": 1})
+    await until(lambda: rig.reported() == {"Starting": 1})
     (event,) = rig.api.all("events")
     await rig.api.client.delete(EVENTS.at("default", event["metadata"]["name"]))
     rig.log.event(None, "Normal", "Starting", "before the sink ran")
-    await until(lambda: rig.told() == {"Starting": 2})
+    await until(lambda: rig.reported() == {"Starting": 2})
 
 
 async def test_events_wait_while_the_api_server_is_unavailable(rig: Rig) -> None:
-    await until(lambda: rig.told() == {"Starting": 1})
+    await until(lambda: rig.reported() == {"Starting": 1})
     await rig.api.fake.go_away()
     for number in range(3):
         rig.log.event(POD, "Normal", f"R{number}", "m")
     rig.log.event(POD, "Normal", "R0", "m")
     await settle()
     await rig.api.fake.serve_again()
-    await until(lambda: rig.told() == {"Starting": 1, "R0": 2, "R1": 1, "R2": 1})
+    await until(lambda: rig.reported() == {"Starting": 1, "R0": 2, "R1": 1, "R2": 1})
 
 
 def _warned(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
@@ -95,12 +95,12 @@ def _warned(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
 
 
 async def test_rejected_event_does_not_block_others(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
-    await until(lambda: rig.told() == {"Starting": 1})
+    await until(lambda: rig.reported() == {"Starting": 1})
     rig.api.fake.faults = [Fault("POST", status=403)]
     rig.log.event(POD, "Normal", "Refused", "m")
     rig.log.event(POD, "Normal", "Good", "m")
-    await until(lambda: "Good" in rig.told())
-    assert "Refused" not in rig.told()
+    await until(lambda: "Good" in rig.reported())
+    assert "Refused" not in rig.reported()
     (record,) = _warned(caplog)
     assert record.getMessage() == "event rejected by the API server"
 
@@ -123,13 +123,13 @@ async def test_warning_is_sent_at_once_after_the_earlier_events_of_its_pod() -> 
         rig.log.event(OTHER, "Normal", "Created", "of the other pod")
         rig.log.event(POD, "Normal", "Pulling", "m", container="c")
         rig.log.event(POD, "Warning", "Failed", "no such image", container="c")
-        await until(lambda: "Failed" in rig.told())
+        await until(lambda: "Failed" in rig.reported())
         await settle()
         assert rig.in_order() == ["Pulling", "Failed"]
         rig.log.event(POD, "Warning", "Failed", "no such image", container="c")
-        await until(lambda: rig.told()["Failed"] == 2)
+        await until(lambda: rig.reported()["Failed"] == 2)
         await clock.advance(1)
-        await until(lambda: rig.told() == {"Pulling": 1, "Failed": 2, "Created": 1})
+        await until(lambda: rig.reported() == {"Pulling": 1, "Failed": 2, "Created": 1})
 
 
 async def test_end_of_a_pull_is_sent_at_once() -> None:
@@ -138,7 +138,7 @@ async def test_end_of_a_pull_is_sent_at_once() -> None:
         rig.log.event(OTHER, "Normal", "Pulled", 'Container image "web" already present on machine')
         rig.log.event(POD, "Normal", "Pulled", PULLED)
         rig.log.event(POD, "Normal", "Created", "m")
-        await until(lambda: bool(rig.told()))
+        await until(lambda: bool(rig.reported()))
         await settle()
         assert rig.in_order("message") == [PULLED]
         await clock.advance(1)
@@ -156,7 +156,7 @@ async def test_warning_goes_before_others_whose_time_has_come() -> None:
         rig.api.fake.faults = []
         rig.log.event(POD, "Warning", "Failed", "m")
         await clock.advance(10)
-        await until(lambda: len(rig.told()) == 4)
+        await until(lambda: len(rig.reported()) == 4)
         assert rig.in_order() == ["R0", "Failed", "R1", "R2"]
 
 
@@ -167,7 +167,7 @@ async def test_event_that_the_server_fails_to_take_does_not_block_others(
     rig.api.fake.faults = [Fault("POST .*/namespaces/ns/", status=500, message="failed calling webhook", times=10**6)]
     rig.log.event(POD, "Warning", "Failed", "m")
     rig.log.event(None, "Warning", "Rebooted", "m")
-    await until(lambda: rig.told() == {"Starting": 1, "Rebooted": 1})
+    await until(lambda: rig.reported() == {"Starting": 1, "Rebooted": 1})
     assert sum("/namespaces/ns/" in each for each in rig.api.fake.requests) == 3
     (record,) = _warned(caplog)
     assert record.getMessage() == "event given up: the API server fails at it"
@@ -194,7 +194,7 @@ async def test_event_rejected_while_the_agent_stops_does_not_keep_others() -> No
         rig.api.fake.faults = [Fault("POST .*/namespaces/ns/", status=403)]
         rig.log.event(POD, "Normal", "Killing", "m")
         rig.log.event(None, "Normal", "Shutdown", "m")
-    assert rig.told() == {"Shutdown": 1}
+    assert rig.reported() == {"Shutdown": 1}
 
 
 async def test_pending_events_are_sent_when_the_agent_stops() -> None:
@@ -208,13 +208,13 @@ async def test_pending_events_are_sent_when_the_agent_stops() -> None:
             log.event(POD, "Normal", "Pulled", "m")
             log.event(POD, "Normal", "Created", "m")
             await settle()
-            assert rig.told() == {}
+            assert rig.reported() == {}
             await clock.advance(1)
-            await until(lambda: len(rig.told()) == 2)
+            await until(lambda: len(rig.reported()) == 2)
             log.event(POD, "Normal", "Started", "m")
             await settle()
-            assert len(rig.told()) == 2
-        assert rig.told() == {"Pulled": 1, "Created": 1, "Started": 1}
+            assert len(rig.reported()) == 2
+        assert rig.reported() == {"Pulled": 1, "Created": 1, "Started": 1}
 
 
 async def test_events_of_an_earlier_agent_are_not_sent_again() -> None:
@@ -233,6 +233,6 @@ async def test_events_of_an_earlier_agent_are_not_sent_again() -> None:
         )
         async with running(sink.run()):
             rig = Rig(api, log)
-            await until(lambda: rig.told() == {"New": 1})
+            await until(lambda: rig.reported() == {"New": 1})
             log.event(POD, "Normal", "Newer", "m")
-            await until(lambda: rig.told() == {"New": 1, "Newer": 1})
+            await until(lambda: rig.reported() == {"New": 1, "Newer": 1})

@@ -55,9 +55,9 @@ def test_pod_that_crashes_for_days_keeps_its_admission() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(Topic), st.text(max_size=3000), st.text(max_size=3000)), max_size=80))
-def test_entries_and_bytes_of_a_pod_are_bounded(told: list[tuple[Topic, str, str]]) -> None:
+def test_entries_and_bytes_of_a_pod_are_bounded(reported: list[tuple[Topic, str, str]]) -> None:
     journal = DecisionJournal(VirtualClock(NOW))
-    decisions = [Decision(topic, "c", "do", reason, message) for topic, reason, message in told]
+    decisions = [Decision(topic, "c", "do", reason, message) for topic, reason, message in reported]
     journal.synced(UID, decisions)
     found = journal.of(UID)
     texts = [len(e.decision.reason) + len(e.decision.message) + 3 for e in found.entries]

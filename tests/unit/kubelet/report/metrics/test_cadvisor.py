@@ -70,7 +70,7 @@ def test_limits_that_are_not_there_are_zero_or_left_out() -> None:
 
 
 @pytest.mark.parametrize(("quota", "there"), [(None, False), (50_000, True)])
-def test_throttling_is_told_only_with_a_quota(quota: int | None, there: bool) -> None:
+def test_throttling_is_reported_only_with_a_quota(quota: int | None, there: bool) -> None:
     cpu = CpuUsage(total_ns=1, user_ns=1, system_ns=1, quota_us=quota, periods=0, throttled_periods=0, throttled_ns=0)
     usage = CgroupUsage(path="/a", at=AT, created=5.0, cpu=cpu)
     text = cadvisor_text(Readings(MACHINE, (Reading(usage=usage, started=5.0),))).decode()

@@ -124,7 +124,7 @@ COUNTS = NodeCounts(
 )
 
 
-def told() -> bytes:
+def reported() -> bytes:
     """Return the rendered metrics after every kind of update."""
     clock = VirtualClock(1_700_000_100.0)
     metrics = KubeletMetrics(node_name="n", clock=clock, booted_at=lambda: 1.0)
@@ -180,7 +180,7 @@ def statuses(metrics: KubeletMetrics) -> None:
             before = now
 
 
-SHOWN = told().decode()
+SHOWN = reported().decode()
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row[1]))
@@ -221,7 +221,7 @@ def test_requests_for_images_have_the_labels_of_the_go_kubelet() -> None:
     assert f"kubelet_image_manager_ensure_image_requests_total{labels} 1.0\n" in SHOWN
 
 
-async def test_the_start_of_a_new_node_is_told_once() -> None:
+async def test_the_start_of_a_new_node_is_reported_once() -> None:
     clock = VirtualClock(1000.0)
     metrics = KubeletMetrics(node_name="n", clock=clock, booted_at=lambda: 900.0)
     CountsCollector(lambda: COUNTS, metrics.registry)
@@ -236,7 +236,7 @@ async def test_the_start_of_a_new_node_is_told_once() -> None:
     assert {name: float(value) for name, value in found.items()} == wanted
 
 
-def test_the_start_of_a_node_that_was_there_is_not_told() -> None:
+def test_the_start_of_a_node_that_was_there_is_not_reported() -> None:
     metrics = KubeletMetrics(node_name="n", clock=VirtualClock(), booted_at=lambda: 900.0)
     CountsCollector(lambda: COUNTS, metrics.registry)
     metrics.startup.registering()

@@ -138,14 +138,14 @@ def drivers(rig: Rig) -> list[str]:
 
 async def test_the_object_is_there_before_any_driver(rig: Rig) -> None:
     rig.api.fake.faults.append(Fault("POST .*csinodes", status=403, message="no rights", times=2))
-    told: list[bool] = []
-    rig.state.initialized.subscribe(lambda: told.append(True))
+    reported: list[bool] = []
+    rig.state.initialized.subscribe(lambda: reported.append(True))
     assert rig.state.fault() == "CSINode is not yet initialized"
     rig.nodes.append(from_builtins(rig.api.put("nodes", "n", namespace=""), Node))
     rig.registered.set()
     await until(lambda: "failed to initialize CSINode: " in (rig.state.fault() or ""))
     await until(lambda: rig.state.fault() is None)
-    assert told == [True] and len(rig.api.all("csinodes", STORAGE)) == 1
+    assert reported == [True] and len(rig.api.all("csinodes", STORAGE)) == 1
 
 
 def test_collision_names_both_values() -> None:

@@ -223,7 +223,7 @@ async def test_a_node_that_goes_while_it_is_reported_is_registered_again(
         await until(lambda: bool(lost) and rig.is_ready() and rig.node.metadata.uid != lost[0].metadata.uid)
 
 
-async def test_cordons_are_told(api: Api) -> None:
+async def test_cordons_are_reported(api: Api) -> None:
     rig = make(api)
     async with running(rig.reporter.run()):
         await until(lambda: rig.is_ready() and rig.events.reasons == STARTING)
@@ -251,7 +251,7 @@ async def test_in_a_cloud_its_controller_gives_the_addresses(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "found"),
+    ("reported", "found"),
     [
         ("", ()),
         ("Hostname=n", ()),
@@ -261,12 +261,12 @@ async def test_in_a_cloud_its_controller_gives_the_addresses(api: Api) -> None:
         ("InternalIP=10.0.0.1 ExternalIP=2001:db8::1", ("10.0.0.1", "2001:db8::1")),
     ],
 )
-def test_the_addresses_that_pods_are_shown(told: str, found: tuple[str, ...]) -> None:
-    pairs = (each.split("=") for each in told.split())
+def test_the_addresses_that_pods_are_shown(reported: str, found: tuple[str, ...]) -> None:
+    pairs = (each.split("=") for each in reported.split())
     assert host_ips([core.NodeAddress(type=kind, address=address) for kind, address in pairs]) == found
 
 
-async def test_a_cloud_is_told_the_addresses_that_a_person_gave(api: Api) -> None:
+async def test_a_cloud_gets_the_addresses_that_a_person_gave(api: Api) -> None:
     rig = make(api, replace(CONFIG, external_cloud=True, given_ips=("10.0.0.1", "fd00::1"), has_given_ips=True))
     async with running(rig.reporter.run()):
         await until(rig.reporter.registered.is_set)
@@ -322,16 +322,16 @@ async def test_node_that_was_ready_stays_so_while_a_new_agent_looks_for_its_csi_
     assert not rig.is_ready(), "only the first status is a matter of time"
 
 
-async def test_the_addresses_of_each_status_are_told(api: Api) -> None:
-    told: list[tuple[core.NodeAddress, ...]] = []
-    rig = make(api, addresses=told.append)
+async def test_the_addresses_of_each_status_are_reported(api: Api) -> None:
+    reported: list[tuple[core.NodeAddress, ...]] = []
+    rig = make(api, addresses=reported.append)
     other = (core.NodeAddress(type="InternalIP", address="10.0.0.2"),)
     async with running(rig.reporter.run()):
         await until(rig.is_ready)
-        assert set(told) == {FACTS.addresses}
+        assert set(reported) == {FACTS.addresses}
         rig.machine.facts = replace(FACTS, addresses=other)
         rig.reporter.poke()
-        await until(lambda: told[-1] == other)
+        await until(lambda: reported[-1] == other)
 
 
 async def test_unknown_addresses_leave_the_reported_ones(api: Api) -> None:

@@ -39,7 +39,7 @@ def test_new_agent_has_ten_seconds_for_its_first_list_of_pods() -> None:
     assert faults(pleg="no list yet", age=10.0) == ("PLEG is not healthy: no list yet",)
 
 
-def test_all_faults_are_told_in_the_order_of_the_go_kubelet() -> None:
+def test_all_faults_are_reported_in_the_order_of_the_go_kubelet() -> None:
     found = faults(
         RuntimeConditions(message="away", responding=False), pleg="no list", shutdown="node is shutting down"
     )

@@ -152,7 +152,7 @@ def test_retry_delay_follows_the_error() -> None:
     assert retry_seconds(Invalid("bad field"), 0.4) == MAX_RETRY_SECONDS
 
 
-def test_conflict_of_versions_is_told_from_one_of_uids() -> None:
+def test_conflict_of_versions_is_distinguished_from_one_of_uids() -> None:
     text = 'Operation cannot be fulfilled on pods "web": the object has been modified; please apply your changes'
     assert is_concurrent_change(Conflict(text))
     assert not is_concurrent_change(Conflict("Precondition failed: UID in precondition: a, UID in object meta: b"))

@@ -43,23 +43,23 @@ class Client:
 
 async def test_driver_that_fails_does_not_delay_the_others() -> None:
     world, events, clock = World(), CsiEvents(), VirtualClock()
-    told: list[tuple[str, int]] = []
-    events.installed.subscribe(lambda name, info: told.append((name, info.max_volumes)))
+    reported: list[tuple[str, int]] = []
+    events.installed.subscribe(lambda name, info: reported.append((name, info.max_volumes)))
     updates = LimitUpdates(drivers=cast(Any, world), objects=cast(Any, world), events=events, clock=clock)
     world.periods = {"broken": 10, "changing": 30, "static": None}
     world.limits = {"changing": 5, "static": 7}
     for name in ("broken", "changing", "static", "without-object"):
         events.installed(name, DriverNodeInfo("id", 5, {}))
-    told.clear()
+    reported.clear()
     task = asyncio.create_task(updates.run())
     try:
         await clock.advance(31)
-        assert set(world.asked) == {"broken", "changing"} and told == [], "the limit is the same"
+        assert set(world.asked) == {"broken", "changing"} and reported == [], "the limit is the same"
         world.limits["changing"] = 3
         await clock.advance(30)
-        assert told == [("changing", 3)]
+        assert reported == [("changing", 3)]
         await clock.advance(30)
-        assert told == [("changing", 3)], "it is known now"
+        assert reported == [("changing", 3)], "it is known now"
         events.removed("changing")
         world.asked.clear()
         await clock.advance(60)
@@ -71,13 +71,13 @@ async def test_driver_that_fails_does_not_delay_the_others() -> None:
 
 async def test_driver_is_asked_at_once_when_its_limit_is_reached_but_not_too_often() -> None:
     world, events, clock = World(), CsiEvents(), VirtualClock()
-    told: list[tuple[str, int]] = []
+    reported: list[tuple[str, int]] = []
     updates = LimitUpdates(drivers=cast(Any, world), objects=cast(Any, world), events=events, clock=clock)
     world.periods = {"full": 3600, "static": None}
     world.limits = {"full": 5, "static": 5}
     for name in world.periods:
         events.installed(name, DriverNodeInfo("id", 5, {}))
-    events.installed.subscribe(lambda name, info: told.append((name, info.max_volumes)))
+    events.installed.subscribe(lambda name, info: reported.append((name, info.max_volumes)))
     task = asyncio.create_task(updates.run())
     try:
         await clock.advance(100)
@@ -85,13 +85,13 @@ async def test_driver_is_asked_at_once_when_its_limit_is_reached_but_not_too_oft
         world.limits["full"] = 3
         events.limit_reached("full")
         await settle()
-        assert world.asked == ["full"] and told == [("full", 3)]
+        assert world.asked == ["full"] and reported == [("full", 3)]
         for _ in range(3):
             events.limit_reached("full")
             await settle()
         assert world.asked == ["full"], "it was asked just now"
         await clock.advance(11)
-        assert world.asked == ["full", "full"] and told == [("full", 3)]
+        assert world.asked == ["full", "full"] and reported == [("full", 3)]
         await clock.advance(100)
         assert world.asked == ["full", "full"], "its limit was not reached again"
         events.limit_reached("static")

@@ -74,7 +74,7 @@ async def test_the_api_server_is_tried_three_times() -> None:
         await in_time(clock, asked(authenticator, "other"))
 
 
-async def test_made_up_tokens_cost_few_reviews_and_are_told_to_retry() -> None:
+async def test_made_up_tokens_cost_few_reviews_and_are_to_be_retried() -> None:
     reviews, clock = with_tokens(good=UserInfo(username="prom")), VirtualClock()
     authenticator = Authenticator(config=AuthConfig(token_ttl=10.0), reviews=reviews, clock=clock)
     assert await asked(authenticator, "good") is not None
