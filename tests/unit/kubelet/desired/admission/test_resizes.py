@@ -169,7 +169,7 @@ def test_resize_of_a_critical_pod_preempts_others() -> None:
     (granted,) = admission.grant()
     assert granted.preempts == (PodUID("b"),)
     victim = ["b Warning Preempting: Preempted in order to admit critical pod", "preempted for cpu"]
-    assert [told for told in fakes.told if "reempt" in told] == victim
+    assert [each for each in fakes.reported if "reempt" in each] == victim
 
 
 def test_static_pod_has_no_allocation_to_keep() -> None:
