@@ -18,6 +18,7 @@ import aiohttp
 from msgspec import Struct
 from yarl import URL
 
+from pykubelet.apiclient.answers import NoAnswer, TooLong, decoded, read_body
 from pykubelet.apiclient.credentials import Credentials, RotatedCertificate
 from pykubelet.apiclient.errors import Unauthorized, error_of_response
 from pykubelet.apiclient.kubeconfig import ClusterConfig
@@ -26,11 +27,9 @@ from pykubelet.apiclient.select import Select
 from pykubelet.apiclient.watch import Lines, Listing, WatchEvent, read_event, read_list, read_object
 from pykubelet.base.backoff import jittered
 from pykubelet.base.clock import Clock
-from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.base.concurrency.tasks import yielding_to_loop
 from pykubelet.base.errors import Invalid, NotFound, Transient
-from pykubelet.base.files.decoding import shallow
 from pykubelet.base.http.head_limits import BoundedConnector
 from pykubelet.base.http.proxy import proxy_for
 from pykubelet.base.http.tls_clients import plain_context
@@ -41,14 +40,16 @@ from pykubelet.models.scalars import KubeStruct
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T", bound=KubeStruct)
-R = TypeVar("R")
 Observe: TypeAlias = Callable[[str, str, str, Seconds], None]
 """Called for every request: method, host, status code (``<error>`` if unanswered), seconds until the answer began."""
 
 _PAGE: Final = 500
 _MAX_PAGES: Final = 1000
-MAX_BODY: Final = 256 << 20
-"""Maximum bytes of an answer after it was unpacked, and of all pages of a list together."""
+_FEWER: Final = 8
+"""Divisor of the objects of a page if that is too long: one has 1.5 MiB in etcd, six times as much in JSON."""
+MAX_LIST: Final = 1 << 30
+"""Maximum bytes of all pages of a list, less those of escapes (``\\u003c``): about what its objects take."""
+_ESCAPE: Final = 5
 _ATTEMPTS: Final = 4
 _FIRST_DELAY: Final = 0.25
 _MAX_RETRY_AFTER: Final = 30.0
@@ -146,17 +147,23 @@ class ApiClient:
         """
         items: list[T] = []
         faults: list[tuple[ObjectMeta, str]] = []
-        token, size = "", 0
+        token, size, limit = "", 0, _PAGE
         for _ in range(_MAX_PAGES):
-            params = (*_selection(select), ("limit", str(_PAGE)), *((("continue", token),) if token else ()))
-            body = await self._send(_Call("GET", target.path, f"list {target.label}", params))
-            page, token = await _decoded(body, partial(read_list, target=target.kind))
+            params = (*_selection(select), ("limit", str(limit)), *((("continue", token),) if token else ()))
+            try:
+                body = await self._send(_Call("GET", target.path, f"list {target.label}", params))
+            except TooLong:
+                if limit == 1:
+                    raise
+                limit = max(limit // _FEWER, 1)
+                continue
+            page, token = await decoded(body, partial(read_list, target=target.kind))
             items += page.items
             faults += page.faults
             if not token:
                 return Listing(tuple(items), page.resource_version, tuple(faults))
-            size += len(body)
-            if size > MAX_BODY:
+            size += len(body) - _ESCAPE * body.count(b"\\u")
+            if size > MAX_LIST:
                 break
         raise Transient(f"list {target.label}: the answers have no end")
 
@@ -223,7 +230,7 @@ class ApiClient:
             try:
                 async for chunk in response.content.iter_any():
                     async for line in yielding_to_loop(lines.feed(chunk)):
-                        yield await _decoded(line, read)
+                        yield await decoded(line, read)
             except aiohttp.SocketTimeoutError:
                 return
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -238,7 +245,7 @@ class ApiClient:
     # -- one request
 
     async def _object(self, call: _Call, target: Target[T]) -> T:
-        return await _decoded(await self._send(call), partial(read_object, target=target.kind, what=call.what))
+        return await decoded(await self._send(call), partial(read_object, target=target.kind, what=call.what))
 
     async def _send(self, call: _Call) -> bytes:
         renewed = False
@@ -265,7 +272,7 @@ class ApiClient:
         """Return the seconds until the next attempt; None: give up."""
         if attempt >= _ATTEMPTS or (call.method not in _SAFE and error.retry_after is None):
             return None
-        if isinstance(error, _NoAnswer) and not error.broken:
+        if isinstance(error, NoAnswer) and not error.broken:
             return None  # server unreachable: callers have their own retry limits
         wait = jittered(_FIRST_DELAY * 2 ** (attempt - 1), 1.0, self._rand)
         if error.retry_after is not None:
@@ -280,9 +287,9 @@ class ApiClient:
             if response.status not in (200, 201, 202):
                 raise await self._failure(response, call.what)
             try:
-                return await _body(response, call.what)
+                return await read_body(response, call.what)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise _NoAnswer(f"{call.what}: the answer is incomplete: {error!r}", broken=True) from error
+                raise NoAnswer(f"{call.what}: the answer is incomplete: {error!r}", broken=True) from error
 
     @asynccontextmanager
     async def _request(self, call: _Call, timeout: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -319,13 +326,13 @@ class ApiClient:
                 allow_redirects=False,
             )
         except aiohttp.ServerDisconnectedError as error:
-            raise _NoAnswer(f"{call.what}: the API server closed the connection", broken=True) from error
+            raise NoAnswer(f"{call.what}: the API server closed the connection", broken=True) from error
         except (aiohttp.ClientConnectorError, aiohttp.ClientSSLError) as error:
-            raise _NoAnswer(f"{call.what}: cannot connect to {self._config.server}: {error}", broken=False) from error
+            raise NoAnswer(f"{call.what}: cannot connect to {self._config.server}: {error}", broken=False) from error
         except (aiohttp.ClientOSError, ConnectionError) as error:
-            raise _NoAnswer(f"{call.what}: the connection broke: {error!r}", broken=True) from error
+            raise NoAnswer(f"{call.what}: the connection broke: {error!r}", broken=True) from error
         except TimeoutError as error:
-            raise _NoAnswer(f"{call.what}: {self._config.server} timed out", broken=False) from error
+            raise NoAnswer(f"{call.what}: {self._config.server} timed out", broken=False) from error
         except aiohttp.ClientError as error:
             raise Transient(f"{call.what}: {error!r}") from error
         except (ValueError, OSError) as error:
@@ -333,36 +340,10 @@ class ApiClient:
 
     async def _failure(self, response: aiohttp.ClientResponse, what: str) -> Exception:
         try:
-            body = await _body(response, what)
+            body = await read_body(response, what)
         except (aiohttp.ClientError, TimeoutError, OSError, Transient):
             body = b""
         return error_of_response(response.status, body, what, response.headers.get("Retry-After", ""))
-
-
-class _NoAnswer(Transient):
-    """No answer, or an incomplete one. ``broken``: the connection had been up, so a retry may succeed at once."""
-
-    def __init__(self, message: str, *, broken: bool) -> None:
-        super().__init__(message)
-        self.broken = broken
-
-
-async def _body(response: aiohttp.ClientResponse, what: str) -> bytes:
-    """Return the body, unpacked. Transient: it is too long."""
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > MAX_BODY:
-            raise Transient(f"{what}: the answer is too long")
-    return bytes(body)
-
-
-async def _decoded(answer: bytes, read: Callable[[bytes], R]) -> R:
-    """Return what ``read`` finds in an answer, without the parts that are too deep to be read."""
-    try:
-        return read(answer)
-    except RecursionError:
-        return read(await blocking.call("api-answers", shallow, answer))  # in a thread: of large ones it takes long
 
 
 def _selection(select: Select) -> tuple[tuple[str, str], ...]:

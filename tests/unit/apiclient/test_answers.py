@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiclient import ApiClient, Select, WatchType
+from pykubelet.apiclient import ApiClient, Select, WatchType, answers
 from pykubelet.apiclient import client as client_module
 from pykubelet.apiclient.errors import error_of
 from pykubelet.apiclient.resources import PODS
@@ -15,6 +15,7 @@ from pykubelet.base.errors import Transient
 from pykubelet.models.core_v1 import Pod, PodSpec
 from pykubelet.models.meta_v1 import ObjectMeta, Status, StatusDetails
 from pykubelet.testing.fake_api import FakeApi, Fault
+from pykubelet.testing.fake_api.store import Place
 from tests.unit.apiclient.clocks import QuickClock
 
 POD: dict[str, Any] = {"kind": "Pod", "metadata": {"name": "a", "namespace": "default", "uid": "1"}}
@@ -80,7 +81,8 @@ def test_selection_is_checked_by_its_fields() -> None:
 
 
 async def test_answers_without_end_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "MAX_BODY", 100_000)
+    monkeypatch.setattr(answers, "MAX_BODY", 100_000)
+    monkeypatch.setattr(client_module, "MAX_LIST", 100_000)
     async with FakeApi() as fake:
         client = ApiClient(fake.config, QuickClock())
         try:
@@ -89,6 +91,26 @@ async def test_answers_without_end_are_given_up(monkeypatch: pytest.MonkeyPatch)
                 with pytest.raises(Transient):
                     await client.list(PODS.all())
                 assert fake.count("GET") < 20
+        finally:
+            await client.close()
+
+
+async def test_list_of_large_objects_is_read_in_smaller_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The author of a few pods of 1.5 MiB must not keep the agent from the others.
+    monkeypatch.setattr(answers, "MAX_BODY", 100_000)
+    monkeypatch.setattr(client_module, "MAX_LIST", 200_000)
+    async with FakeApi() as fake:
+        client = ApiClient(fake.config, QuickClock())
+        try:
+            for number in range(20):
+                name = f"p{number}"
+                pod = {"kind": "Pod", "metadata": {"name": name}, "spec": {"hostname": "h" * 9000}}
+                fake.store.create(Place("/api/v1", "pods", "default", name), pod)
+            assert len((await client.list(PODS.all())).items) == 20
+            escaped = pods({**POD, "spec": {"hostname": "HERE"}}).replace(b"HERE", b"\\u003c" * 15_000)
+            more = escaped.replace(b'"resourceVersion"', b'"continue": "more", "resourceVersion"')
+            fake.faults = [Fault("GET", answer=more, times=3), Fault("GET", answer=escaped)]
+            assert len((await client.list(PODS.all())).items) == 4
         finally:
             await client.close()
 
