@@ -74,7 +74,7 @@ class _Identity(KubeStruct, frozen=True):
 
 
 class _Head(KubeStruct, frozen=True):
-    """What can be read of an object whose other fields cannot be decoded."""
+    """Kind and identity of an object, which are read even if its other fields cannot be decoded."""
 
     kind: str = ""
     metadata: _Identity = _Identity()

@@ -51,7 +51,7 @@ class ContainerLifecycle(Struct, frozen=True, kw_only=True):
 
 
 class Checkpoints(Struct, frozen=True, kw_only=True):
-    """What makes checkpoints of containers, and restores containers from them."""
+    """The components that make checkpoints of containers, and restore containers from them."""
 
     checkpointer: ContainerCheckpointer
     restorer: Restorer

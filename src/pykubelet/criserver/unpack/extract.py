@@ -53,10 +53,8 @@ class Written(Struct):
 class Extractor:
     """Writes entries below ``/``, the root of the process, which is the layer's directory."""
 
-    def __init__(self, account: Account, *, merged: bool = False, on_entry: Callable[[], None] = lambda: None) -> None:
-        """``on_entry`` is called before each entry."""
+    def __init__(self, account: Account, *, merged: bool = False) -> None:
         self.written = Written()
-        self._on_entry = on_entry
         self._account = account
         self._merged = merged
         self._late: dict[int, tuple[str, int, bytes]] = {}
@@ -74,7 +72,6 @@ class Extractor:
     def extract(self, reader: TarReader) -> Written:
         """Write all entries. Raises BadLayer, or OSError from the file system (disk full, for example)."""
         for entry in reader:
-            self._on_entry()
             path = self._inside(entry.name)
             name = path.rpartition("/")[2]
             try:

@@ -6,7 +6,7 @@ Source of the format: POSIX.1-2017 pax, "ustar Interchange Format"; GNU tar manu
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 
 from msgspec import Struct, field
@@ -73,7 +73,9 @@ class Entry(Struct):
 class TarReader:
     """Iterate to get the entries; between two of them ``data`` yields the content of the last one."""
 
-    def __init__(self, stream: ByteStream, limits: Limits) -> None:
+    def __init__(self, stream: ByteStream, limits: Limits, on_entry: Callable[[], None] = lambda: None) -> None:
+        """``on_entry`` is called before each entry."""
+        self._on_entry = on_entry
         self._stream = stream
         self._limits = limits
         self._left = 0
@@ -98,6 +100,7 @@ class TarReader:
             entry = self._entry(block, flag, self._global | extra if self._global else extra)
             extra, self._extended = {}, 0
             if entry is not None:
+                self._on_entry()
                 yield entry
         if extra:
             raise BadLayer("the tar stream ends after an extended header")

@@ -207,7 +207,7 @@ class RuntimeConditions(Struct, frozen=True):
     runtime_ready: bool = False
     network_ready: bool = False
     message: str = ""
-    """Why the runtime is not ready; if it is, why its network is not."""
+    """The reason why the runtime is not ready; if it is, why its network is not."""
     handlers: frozenset[str] = field(default_factory=frozenset)
     responding: bool = True
     """Whether these are the runtime's own; False: it has not replied."""

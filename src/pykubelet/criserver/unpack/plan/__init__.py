@@ -1,4 +1,4 @@
-"""Maps of sparse files. Pure: no module here reads files, clocks or the network, or awaits.
+"""Maps of sparse files, and shares of memory. Pure: no module here reads files, clocks or the network, or awaits.
 
-Imports ``criserver.unpack``; start reading in ``sparse.py``.
+Imports ``base``, ``criserver.unpack``; start reading in ``sparse.py``.
 """

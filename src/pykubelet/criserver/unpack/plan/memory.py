@@ -1,4 +1,4 @@
-"""How much memory each of several workers may take. Pure."""
+"""The memory that each of several workers may take. Pure."""
 
 from typing import Final
 

@@ -65,7 +65,7 @@ class RuntimeImages(Struct, frozen=True, kw_only=True):
 
 
 class PodHistory(Struct, frozen=True, kw_only=True):
-    """What has happened to pods, also before the agent was started."""
+    """Events and timelines of pods, also of the time before the agent was started."""
 
     timelines: PodTimelines
     history: History

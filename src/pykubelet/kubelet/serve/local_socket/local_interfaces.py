@@ -48,7 +48,7 @@ class RuntimeImages(Protocol):
 
 
 class PodHistory(Protocol):
-    """What has happened to pods, also before the agent was started."""
+    """Events and timelines of pods, also of the time before the agent was started."""
 
     def timeline(self, uid: PodUID) -> TimelineView | None:
         """Return the pod's starts; None if none was recorded."""
