@@ -23,8 +23,10 @@ async def run_until_signal(
     """Run a daemon as the task ``name`` until it ends, or until SIGINT or SIGTERM cancels it.
 
     ``daemon`` gets the function that begins the bounded shutdown when a part of it has failed; ``reload`` is called for
-    each SIGHUP, which otherwise keeps its disposition. Of errors of several
-    parts that are all of ``base.errors``, the first is raised; a group with a defect in it is raised as a whole.
+    each SIGHUP, which otherwise keeps its disposition.
+
+    Of errors of several parts that are all of ``base.errors``, the first is raised; a group with a defect in it is
+    raised as a whole.
     """
 
     def stop() -> None:

@@ -1,4 +1,4 @@
-"""The requests behind streaming URLsand the interface of clients."""
+"""The requests behind streaming URLs, and the interface of clients."""
 
 from collections.abc import AsyncIterator
 from enum import IntEnum

@@ -1,6 +1,8 @@
 """Pod resources: the cgroup, the directory, the volumes and the user namespace of a pod on this node.
 
-The pod worker prepares them before the sandbox is created and releases them after the last container has exited.
+The pod worker prepares cgroup, directory and volumes before the sandbox is created; volumes that lack only a token are
+set up while it is created. The range of user ids is allocated with the sandbox
+(``podruntime/start/create_sandbox.py``). All of them are released here after the last container has exited.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Control groups, versions 1 and 2, behind one interface. Used by the resource manager, stats, the runtime and doctor.
+"""Control groups, versions 1 and 2, behind one interface. Used by the agent, the runtime server and doctor.
 
 `open_driver()` returns the `CgroupDriver` of this machine, `open_systemd_driver()` one whose cgroups systemd creates.
 Paths are relative to the root of the hierarchy. Imports ``base`` and ``linux`` only; start reading at

@@ -1,4 +1,4 @@
-"""Resources: the cgroups of pods, and the resource settings in CRI messages.
+"""Cgroups of pods, and the resource settings in CRI messages.
 
 Owns /kubepods in every cgroup hierarchy. Callers are the pod workers (cgroup of a pod), housekeeping (cgroups of
 orphans) and the pod runtime (CRI settings). May import ``linux``, ``kubelet/types`` and ``kubelet/config``. Start

@@ -1,4 +1,4 @@
-"""Configuration of the resource manager."""
+"""Configuration of the pods' cgroups and of the cgroups above them."""
 
 from msgspec import Struct
 
@@ -47,7 +47,7 @@ class PolicyConfig(Struct, frozen=True):
 
 
 class PodCgroupConfig(Struct, frozen=True):
-    """Configuration of the resource manager, fixed at the start."""
+    """Configuration of `PodCgroupManager`, fixed at the start."""
 
     policy: NodePolicy
     root_limits: RootLimits

@@ -1,7 +1,7 @@
 """Converts requests and limits to kernel settings: CPU shares, quota, memory limits, huge pages. Pure.
 
-The pod runtime puts `container_resources` and `sandbox_resources` into CRI messages; the resource manager writes
-`pod_config` to the pod's cgroup.
+The pod runtime puts `container_resources` and `sandbox_resources` into CRI messages; `PodCgroupManager`
+writes `pod_config` to the pod's cgroup.
 """
 
 from collections.abc import Iterable, Mapping

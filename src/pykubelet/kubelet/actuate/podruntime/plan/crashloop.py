@@ -3,8 +3,10 @@
 The delay doubles with each start that follows an exit and is reset when a container has run long enough. After a
 restart of the agent it is computed from the attempts that the runtime still has, so a restart does not reset it.
 `ContainerStarter.check_back_off` in ``podruntime/start/start_container.py`` refuses the start with the reason
-CrashLoopBackOff, which the status shows; ``actuate/assembly.py`` passes the limits of the configuration. The delays
-are kept here; there are no other effects, and times are arguments, all from one monotonic clock.
+CrashLoopBackOff, which the status shows; ``actuate/assembly.py`` passes the limits of the configuration.
+
+`Backoff` in ``base/backoff.py`` computes the delays and keeps them; this module decides when a series begins and which
+exits count. So a `CrashLoop` has state, but no other effects; times are arguments, all from one monotonic clock.
 """
 
 import operator
