@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pykubelet.cli.arguments.kubelet_flags import FIELDS
 from pykubelet.cli.commands.node import run
+from pykubelet.kubelet.config.plan.field_effects import SECRET_VALUES
 
 _APPLY = """
 import sys
@@ -88,8 +90,10 @@ def test_names_of_flags_may_have_underscores() -> None:
 
 
 def test_flags_are_shown_as_texts_and_secret_ones_masked() -> None:
-    given = ["--node-ip=192.0.2.1", "--node-ip=2001:db8::1", "--manifest-url-header=A:b", "--fail-swap-on=false"]
-    with run.command.make_context("run", given):
+    secret = [flag for flag, (_, field) in FIELDS.items() if field in SECRET_VALUES]
+    given = ["--node-ip=192.0.2.1", "--node-ip=2001:db8::1", "--fail-swap-on=false"]
+    with run.command.make_context("run", [*given, *(f"--{flag}=A:b" for flag in secret)]):
         shown = run._shown_flags()
-    assert (shown["node-ip"], shown["manifest-url-header"]) == ("192.0.2.1,2001:db8::1", "<masked>")
+    assert {flag: shown[flag] for flag in secret} == {"manifest-url-header": "<masked>"}
+    assert shown["node-ip"] == "192.0.2.1,2001:db8::1"
     assert (shown["fail-swap-on"], shown["kubeconfig"], shown["storage-driver-password"]) == ("false", "", "")

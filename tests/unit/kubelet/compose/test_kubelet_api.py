@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO, Any
 from unittest.mock import Mock, create_autospec
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -17,6 +18,7 @@ from pykubelet.base.daemon.log_stream import stream_for
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.compose import kubelet_api
 from pykubelet.kubelet.config import ClusterSettings, KubeletConfiguration, Settings
+from pykubelet.kubelet.config.plan.field_effects import SECRET_VALUES
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.models.authentication_v1 import TokenReview
 from pykubelet.models.authorization_v1 import SubjectAccessReview
@@ -30,7 +32,10 @@ def settings(*, cluster: bool = False, **fields: object) -> Settings:
 
 
 def test_shown_configuration_is_effective_and_without_secrets() -> None:
-    shown = kubelet_api.configuration(settings(static_pod_url_header={"Authorization": ("secret",)}, port=10350))
+    fields = {field.encode_name: field for field in msgspec.structs.fields(KubeletConfiguration)}
+    secrets: dict[str, Any] = {fields[name].name: {"Authorization": ("secret",)} for name in SECRET_VALUES}
+    assert {type(fields[name].default_factory()) for name in SECRET_VALUES} == {dict}  # only their values are masked
+    shown = kubelet_api.configuration(settings(port=10350, **secrets))
     assert shown["kind"] == "KubeletConfiguration"
     assert shown["port"] == 10350
     assert shown["enableServer"] is True

@@ -2,11 +2,13 @@
 """The rules for pods, ConfigMaps and Secrets: each broken one is found at its field, and good objects pass."""
 
 import json
-from typing import Any
+from typing import Any, get_args
 
+import msgspec
 import pytest
 
 from pykubelet.kubelet.desired.manifest import parse
+from pykubelet.models import core_v1 as core
 from tests.unit.kubelet.desired.manifest.samples import BASE
 
 C = "spec.containers[0]"
@@ -38,6 +40,21 @@ def problems(text: str) -> list[tuple[str, str]]:
 
 def test_base_manifest_is_valid() -> None:
     assert problems(BASE) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"), [("livenessProbe", core.Probe), ("lifecycle/preStop", core.LifecycleHandler)]
+)
+def test_handlers_of_the_model_are_offered_to_a_probe_or_hook_without_one(
+    path: str, kind: type[msgspec.Struct]
+) -> None:
+    ((_, text),) = problems(changed({f"spec/containers/0/{path}": {}}))
+    actions = {each.encode_name for each in msgspec.structs.fields(kind) if _is_object(each.type)}
+    assert set(text.rpartition("give one of ")[2].split(", ")) == actions
+
+
+def _is_object(kind: Any) -> bool:
+    return any(issubclass(each, msgspec.Struct) for each in get_args(kind))
 
 
 MAIN = "spec/containers/0"
