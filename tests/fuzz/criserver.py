@@ -14,25 +14,25 @@ from google.protobuf.message import Message
 from pykubelet.base.concurrency import thread_calls
 from pykubelet.base.units import Seconds
 from pykubelet.criserver import processes
+from pykubelet.criserver.compose.image_policy import ConfiguredPolicy
+from pykubelet.criserver.compose.images import ImageComponents
+from pykubelet.criserver.compose.registries import ConfiguredRegistries
+from pykubelet.criserver.compose.reload import LiveConfiguration
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.container import ContainerComponents
 from pykubelet.criserver.machine import CgroupOomKills
 from pykubelet.criserver.machine import Machine as MachineAccess
 from pykubelet.criserver.main import Server, ServerParts
 from pykubelet.criserver.netns import PinnedNamespaces
+from pykubelet.criserver.record_store import Store
+from pykubelet.criserver.record_store.database import Database
+from pykubelet.criserver.record_store.own_thread import OwnThread
 from pykubelet.criserver.reload.config_reloader import ConfigInput, ConfigReloader
 from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers
 from pykubelet.criserver.sandbox import SandboxComponents
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server.calls import Calls
-from pykubelet.criserver.store import Store
-from pykubelet.criserver.store.database import Database
-from pykubelet.criserver.store.own_thread import OwnThread
 from pykubelet.criserver.types import ContainerRecord, SandboxRecord, new_id
-from pykubelet.criserver.wiring.image_policy import ConfiguredPolicy
-from pykubelet.criserver.wiring.images import ImageComponents
-from pykubelet.criserver.wiring.registries import ConfiguredRegistries
-from pykubelet.criserver.wiring.reload import LiveConfiguration
 from pykubelet.linux import cgroups, pidfd, procfs, system
 from pykubelet.linux.cgroups.oom import OomCounter
 from pykubelet.linux.filesystems import mountinfo, mounts

@@ -22,7 +22,7 @@ from pykubelet.models.authentication_v1 import UserInfo
 from pykubelet.testing.wait import until
 from tests.unit.kubelet.report.pods import pod
 from tests.unit.kubelet.serve.kubelet_api.world import NodeWorld, Pki
-from tests.unit.kubelet.serve.local_socket.world import open_files, running
+from tests.unit.kubelet.serve.local_api.world import open_files, running
 from tests.unit.kubelet.serve.logs.records import raw
 
 _PROXY: Final = ("proxy",)

@@ -118,7 +118,7 @@ INJECTIONS: dict[str, str] = {
     "server.metrics": "criserver/test_server_parts.py::test_part_that_raises_is_run_again_and_keeps_no_other",
     "containers.exits": ("criserver/container/test_calls.py::test_watch_of_a_container_that_raises_is_begun_again"),
     "sandboxes.infra": ("criserver/sandbox/test_parts.py::test_watch_of_an_infra_process_that_raises_is_begun_again"),
-    "store.owed": "criserver/store/test_deferred.py::test_store_idle_after_disk_full_writes_deferred_changes",
+    "store.owed": "criserver/record_store/test_deferred.py::test_store_idle_after_disk_full_writes_deferred_changes",
 }
 """By the guard's name: the file, from ``tests/unit/``, and the test in it, as pytest writes it, with its parameters if
 only the run with these lets an item of that loop raise."""

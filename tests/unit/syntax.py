@@ -78,7 +78,7 @@ COMPOSITION: Final = [
         "kubelet/main",
         "kubelet/compose/**/*",
         "kubelet/**/*assembly",
-        "criserver/wiring/*",
+        "criserver/compose/*",
         "criserver/*/build",
     )
     for path in sorted(SOURCE.glob(f"pykubelet/{pattern}.py"))

@@ -17,7 +17,7 @@ COMPOSITION: Final = [
         "kubelet/compose/**/*",
         "kubelet/**/*assembly",
         "criserver/main",
-        "criserver/wiring/*",
+        "criserver/compose/*",
         "criserver/*/build",
     )
     for path in sorted(SOURCE.glob(f"pykubelet/{pattern}.py"))

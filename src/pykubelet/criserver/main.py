@@ -21,6 +21,12 @@ from pykubelet.base.concurrency import blocking
 from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.daemon.watchdog import Watchdog
 from pykubelet.base.units import Seconds
+from pykubelet.criserver.compose.calls import CallDeps, build_calls
+from pykubelet.criserver.compose.handlers import HandlerFactory
+from pykubelet.criserver.compose.images import ImageComponents, open_images
+from pykubelet.criserver.compose.machine import open_machine, open_namespaces, open_network, open_tools
+from pykubelet.criserver.compose.pods import PodDeps, build_pods
+from pykubelet.criserver.compose.reload import LiveConfiguration, ReloadDeps, build_reload
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.config.metrics_address import parse_metrics_address
 from pykubelet.criserver.conmon.find_and_kill import retire_commands
@@ -31,6 +37,7 @@ from pykubelet.criserver.netns import PinnedNamespaces
 from pykubelet.criserver.plan.start import COMMANDS, time_for_repairs, was_rebooted
 from pykubelet.criserver.processes import reference
 from pykubelet.criserver.programs import Marks, new_marks, wait_for_former_programs
+from pykubelet.criserver.record_store import Store
 from pykubelet.criserver.reload.config_reloader import ConfigInput
 from pykubelet.criserver.sandbox.plan import lifecycle as sandbox
 from pykubelet.criserver.sandbox.sandbox_interfaces import PodNetwork
@@ -40,15 +47,8 @@ from pykubelet.criserver.server.calls import Observer
 from pykubelet.criserver.server.groups.streaming import ContainerExecutor
 from pykubelet.criserver.shim.shim_log_files import ShimLogFiles
 from pykubelet.criserver.storage.remove import remove_any
-from pykubelet.criserver.store import Store
 from pykubelet.criserver.streaming import StreamingServer
 from pykubelet.criserver.supervisor import note_of, write_note
-from pykubelet.criserver.wiring.calls import CallDeps, build_calls
-from pykubelet.criserver.wiring.handlers import HandlerFactory
-from pykubelet.criserver.wiring.images import ImageComponents, open_images
-from pykubelet.criserver.wiring.machine import open_machine, open_namespaces, open_network, open_tools
-from pykubelet.criserver.wiring.pods import PodDeps, build_pods
-from pykubelet.criserver.wiring.reload import LiveConfiguration, ReloadDeps, build_reload
 from pykubelet.linux import system
 from pykubelet.linux.memory_trim import trim_periodically
 
@@ -288,7 +288,7 @@ class Server:
         parts, address = self._parts, parse_metrics_address(self._parts.settings.metrics_address)
         if parts.metrics is None or address is None:
             return None
-        from pykubelet.criserver.wiring.metrics import CallObserver, Figures, metrics_server
+        from pykubelet.criserver.compose.metrics import CallObserver, Figures, metrics_server
 
         figures = Figures(settings=parts.settings, pods=self.pods, images=parts.images, repairs=parts.scope.repairs)
         parts.scope.supervise("server.metrics", metrics_server(address, parts.metrics, figures).run, "metrics")

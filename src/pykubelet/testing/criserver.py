@@ -125,7 +125,7 @@ class PrivateCriServer:
         archive.unlink()
 
     async def _import(self, archive: Path) -> None:
-        from pykubelet.criserver.wiring.images import open_images
+        from pykubelet.criserver.compose.images import open_images
 
         stores = await open_images(self.settings(), SystemClock())
         with archive.open("rb") as file:

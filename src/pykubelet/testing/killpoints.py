@@ -80,7 +80,7 @@ class Steps:
 
 
 def _instrument(steps: Steps) -> None:
-    from pykubelet.criserver.store.database import Database
+    from pykubelet.criserver.record_store.database import Database
     from pykubelet.linux import libc
 
     call = libc.call

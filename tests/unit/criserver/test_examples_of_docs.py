@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from pykubelet.base.files.documents import read_yaml
+from pykubelet.criserver.compose.image_policy import ConfiguredPolicy
 from pykubelet.criserver.config import RegistryTable, load_settings
 from pykubelet.criserver.config.settings import HandlerType
 from pykubelet.criserver.images.registry.hosts_file import parse_hosts
 from pykubelet.criserver.images.signatures import Action
 from pykubelet.criserver.spec.resource_classes import BlockioFile
-from pykubelet.criserver.wiring.image_policy import ConfiguredPolicy
 from pykubelet.testing.signing import new_signer
 
 _DOCS = Path(__file__).resolve().parents[3] / "docs"

@@ -15,7 +15,7 @@ def loaded() -> frozenset[str]:
 
 
 def test_the_server_is_loaded(loaded: frozenset[str]) -> None:
-    assert "pykubelet.criserver.wiring.handlers" in loaded
+    assert "pykubelet.criserver.compose.handlers" in loaded
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ Each CRI call has a module: ``create.py``, ``start.py``, ``stop.py``, ``remove.p
 ``log.py``; ``recover.py`` runs when the server starts, and ``containers_of_sandbox.py`` when a pod is stopped or
 removed. They share ``state`` (the containers in memory, and their records), ``bundle`` (what a container has on the
 machine) and ``processes`` (launch, watch, end). Used by ``server`` for CRI calls about containers, and by ``sandbox``.
-Imports of the server: ``config``, ``conmon``, ``oci``, ``runtimes``, ``spec``, ``storage``, ``store``,
+Imports of the server: ``config``, ``conmon``, ``oci``, ``record_store``, ``runtimes``, ``spec``, ``storage``,
 ``types``, ``unpack``. ``plan/`` is pure. Start reading at ``create.py``; ``build.py`` connects the components.
 """
 

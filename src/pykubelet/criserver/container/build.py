@@ -23,8 +23,8 @@ from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.container.stop import ContainerStopper
 from pykubelet.criserver.container.update import ContainerUpdater
 from pykubelet.criserver.machine import Machine
+from pykubelet.criserver.record_store import Store
 from pykubelet.criserver.scope import ServerScope
-from pykubelet.criserver.store import Store
 
 
 class ContainerDeps(Struct, frozen=True, kw_only=True):

@@ -3,8 +3,8 @@
 Each CRI call has a module: ``run.py``, ``stop.py``, ``remove.py``, ``update.py``; ``recover.py`` runs when the server
 starts. They share ``state`` (the sandboxes in memory, and their records) and ``layout.py`` (paths). Used by ``server``
 for CRI calls about sandboxes, and by ``container`` through ``view.py``. Imports of the server: ``cni``, ``config``,
-``container``, ``netns``, ``runtimes``, ``spec``, ``storage``, ``store``, ``types``. Of ``container`` it
-uses only helpers; ``plan/`` is pure. Start reading at ``run.py``; ``build.py`` connects the components.
+``container``, ``netns``, ``record_store``, ``runtimes``, ``spec``, ``storage``, ``types``. Of ``container`` it uses
+only helpers; ``plan/`` is pure. Start reading at ``run.py``; ``build.py`` connects the components.
 """
 
 from pykubelet.criserver.sandbox.build import SandboxComponents, SandboxDeps, build_sandboxes

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from pykubelet.criserver.machine import Machine
+from pykubelet.criserver.record_store import Store
 from pykubelet.criserver.sandbox.attachments import Attachments
 from pykubelet.criserver.sandbox.infra import Infra
 from pykubelet.criserver.sandbox.layout import SandboxLayout
@@ -16,7 +17,6 @@ from pykubelet.criserver.sandbox.stop import SandboxStopper
 from pykubelet.criserver.sandbox.update import SandboxUpdater
 from pykubelet.criserver.sandbox.watch import InfraWatcher
 from pykubelet.criserver.scope import ServerScope
-from pykubelet.criserver.store import Store
 
 
 class SandboxDeps(Struct, frozen=True, kw_only=True):

@@ -51,7 +51,7 @@ from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.reports.work_meter import WorkMeter
 from pykubelet.kubelet.types.resources.allocatable import MachineResources, node_allocatable, node_capacity, written
 from pykubelet.kubelet.types.resources.cgroup_names import NameStyle
-from pykubelet.kubelet.types.resources.podresources import MEMORY
+from pykubelet.kubelet.types.resources.pod_requests import MEMORY
 from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.linux import cgroups, system
 from pykubelet.models.core_v1 import Pod

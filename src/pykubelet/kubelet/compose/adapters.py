@@ -34,7 +34,7 @@ from pykubelet.kubelet.report.metrics import (
     count_ephemeral,
     count_runtime,
 )
-from pykubelet.kubelet.serve.local_socket import PodsView
+from pykubelet.kubelet.serve.local_api import PodsView
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.probes import ProbeType
 from pykubelet.kubelet.types.reports.events import WARNING, EventRecorder, Reason

@@ -17,7 +17,7 @@ from pykubelet.kubelet.config.server import allows_all, server_enabled
 from pykubelet.kubelet.observe.stats import NodeUsage
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.serve.common.binding import Listen
-from pykubelet.kubelet.serve.local_socket import HealthCheck, PodsView
+from pykubelet.kubelet.serve.local_api import HealthCheck, PodsView
 from pykubelet.kubelet.serve.streams import StreamOptions, Streams
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID, PodUID

@@ -13,7 +13,7 @@ from pykubelet.kubelet.compose.adapters import ResizeStates
 from pykubelet.kubelet.compose.foundation import Foundation
 from pykubelet.kubelet.desired.pods import current_mirror
 from pykubelet.kubelet.report.status import StatusManager
-from pykubelet.kubelet.serve.local_socket import PodsView
+from pykubelet.kubelet.serve.local_api import PodsView
 
 
 class Reports(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from pykubelet.kubelet.control.sync.plan.loop_health import stuck_after
 from pykubelet.kubelet.serve.common.binding import Listen
 from pykubelet.kubelet.serve.common.health import HealthServer
 from pykubelet.kubelet.serve.common.server_interfaces import HealthConfig, HealthDeps
-from pykubelet.kubelet.serve.local_socket import (
+from pykubelet.kubelet.serve.local_api import (
     HealthCheck,
     LocalConfig,
     LocalDeps,

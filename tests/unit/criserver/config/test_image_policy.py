@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid
+from pykubelet.criserver.compose.image_policy import ConfiguredPolicy
 from pykubelet.criserver.config import ImagePolicyFile
 from pykubelet.criserver.images.signatures import Action
-from pykubelet.criserver.wiring.image_policy import ConfiguredPolicy
 from pykubelet.testing.signing import new_signer
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Invalid, Transient
+from pykubelet.criserver.compose.images import open_images
 from pykubelet.criserver.config import RegistryHost, RegistryTable, load_settings
-from pykubelet.criserver.wiring.images import open_images
 from pykubelet.testing.limits import no_descriptors
 
 

@@ -16,10 +16,10 @@ from pykubelet.criserver.container.container_interfaces import ImageFacts
 from pykubelet.criserver.images.image_types import SignatureRejected
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.record_store import Store
 from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.spec import ImageDefaults, SandboxView
-from pykubelet.criserver.store import Store
 from pykubelet.criserver.types import ContainerID, SandboxID, UserNamespace
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.pb import runtime_v1_pb2 as pb

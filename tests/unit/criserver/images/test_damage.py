@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from pykubelet.base.files.atomic import write_atomic
+from pykubelet.criserver.compose.images import ImageComponents, open_images
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.images import ContentStore, ImageIndex
 from pykubelet.criserver.images import index as index_module
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.types import ProtectedIds
-from pykubelet.criserver.wiring.images import ImageComponents, open_images
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.wait import held_calls, settle, until
 from tests.unit.criserver.images.fakeregistry import FakeRegistry

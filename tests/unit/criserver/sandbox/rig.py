@@ -15,6 +15,7 @@ from pykubelet.criserver.machine import Machine, OomKills
 from pykubelet.criserver.netns import NamespaceKind, NamespaceSpec, PinnedNamespaces
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import open_process, reference
+from pykubelet.criserver.record_store import Store
 from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers
 from pykubelet.criserver.sandbox import (
     Infra,
@@ -29,7 +30,6 @@ from pykubelet.criserver.sandbox import (
 from pykubelet.criserver.sandbox.plan.requests import needs_infra
 from pykubelet.criserver.sandbox.sandbox_interfaces import PauseImages
 from pykubelet.criserver.scope import ServerScope
-from pykubelet.criserver.store import Store
 from pykubelet.criserver.types import ProcessRef, SandboxID, UserNamespace
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.pb import runtime_v1_pb2 as pb

@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.base.clock import SystemClock
+from pykubelet.criserver.compose.images import open_images
 from pykubelet.criserver.config import load_settings
 from pykubelet.criserver.storage import Layers
-from pykubelet.criserver.wiring.images import open_images
 from pykubelet.linux import selinux
 from pykubelet.linux.selinux import ContainerLabels
 from tests.unit.criserver.storage.world import World, directory, entry, link

@@ -15,12 +15,12 @@ import pytest
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import MIB, Bytes
+from pykubelet.criserver.compose.images import ImageComponents, open_images
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.images.content import ContentStore
 from pykubelet.criserver.unpack.account import Account
 from pykubelet.criserver.unpack.limits import Limits
 from pykubelet.criserver.unpack.room import OF_IMAGES, Reserve, Room
-from pykubelet.criserver.wiring.images import ImageComponents, open_images
 from pykubelet.linux.filesystems.mounts import mount, unmount
 
 pytestmark = pytest.mark.root

@@ -6,8 +6,8 @@ from pykubelet.base.concurrency.shield import shielded
 from pykubelet.criserver.container.state.container_state import Container
 from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.event_hub import Event, EventKind
+from pykubelet.criserver.record_store import RecordChanges, StoredRecords
 from pykubelet.criserver.scope import ServerScope
-from pykubelet.criserver.store import RecordChanges, StoredRecords
 from pykubelet.criserver.types import ContainerRecord, SandboxID
 
 

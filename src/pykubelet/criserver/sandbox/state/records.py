@@ -1,10 +1,10 @@
 """The records of sandboxes: the only way to change one is in the database first, then in memory."""
 
 from pykubelet.criserver.event_hub import Event, EventKind
+from pykubelet.criserver.record_store import RecordChanges, StoredRecords
 from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
 from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.criserver.scope import ServerScope
-from pykubelet.criserver.store import RecordChanges, StoredRecords
 from pykubelet.criserver.types import SandboxRecord
 
 

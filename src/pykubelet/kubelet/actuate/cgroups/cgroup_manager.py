@@ -26,7 +26,7 @@ from pykubelet.kubelet.actuate.cgroups.qos_levels import QosLevels, QosRequests
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.work_meter import NoMeter, WorkMeter
 from pykubelet.kubelet.types.resources import cgroup_names as names
-from pykubelet.kubelet.types.resources.podresources import pod_requests
+from pykubelet.kubelet.types.resources.pod_requests import pod_requests
 from pykubelet.kubelet.types.resources.qos import QosClass, pod_qos
 from pykubelet.linux.cgroups import (
     CgroupDriver,

@@ -15,7 +15,7 @@ from pykubelet.kubelet.actuate.node.machine import reservations
 from pykubelet.kubelet.config import KubeletConfiguration, Settings
 from pykubelet.kubelet.config.node_rules import COMPRESSIBLE, KUBE, PODS, SYSTEM
 from pykubelet.kubelet.types.resources.allocatable import MachineResources, node_capacity, too_much_reserved, unreserved
-from pykubelet.kubelet.types.resources.podresources import CPU, HUGEPAGES_PREFIX, MEMORY
+from pykubelet.kubelet.types.resources.pod_requests import CPU, HUGEPAGES_PREFIX, MEMORY
 from pykubelet.linux.cgroups import CgroupResources
 from pykubelet.models.quantity import NANO, parse
 from pykubelet.models.scalars import Quantity

@@ -15,7 +15,7 @@ from pykubelet.kubelet.desired.objects import LocalObjects
 from pykubelet.kubelet.desired.sources import ManifestStates
 from pykubelet.kubelet.report.history import History
 from pykubelet.kubelet.report.timeline import PodTimelines
-from pykubelet.kubelet.serve.local_socket import (
+from pykubelet.kubelet.serve.local_api import (
     ImageView,
     ManifestsView,
     ManifestView,

@@ -15,7 +15,7 @@ from pykubelet.kubelet.compose.local_api.pod_requests import PodRequests
 from pykubelet.kubelet.compose.node.node_view import ManifestChanges, NodeViewDeps, NodeViewer
 from pykubelet.kubelet.compose.stages import Stages
 from pykubelet.kubelet.config.plan.reload_plan import ConfigView
-from pykubelet.kubelet.serve.local_socket import AgentView
+from pykubelet.kubelet.serve.local_api import AgentView
 
 
 def build_view(foundation: Foundation, stages: Stages, configuration: Callable[[], ConfigView]) -> AgentView:

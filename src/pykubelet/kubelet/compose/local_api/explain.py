@@ -4,7 +4,7 @@ from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.observe.probes import ProbeManager
 from pykubelet.kubelet.report.explain import Situation, explain
-from pykubelet.kubelet.serve.local_socket import PodsView
+from pykubelet.kubelet.serve.local_api import PodsView
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.reports.explain_views import ExplainView
 

@@ -7,7 +7,7 @@ from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.desired.admission import NodeProperties
 from pykubelet.kubelet.desired.admission.plan.node_properties import in_cluster, in_order, own_labels
 from pykubelet.kubelet.types.resources.allocatable import pod_limit
-from pykubelet.kubelet.types.resources.podresources import amounts
+from pykubelet.kubelet.types.resources.pod_requests import amounts
 from pykubelet.linux import system
 from pykubelet.models.core_v1 import Node, Pod
 

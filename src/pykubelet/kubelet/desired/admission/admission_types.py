@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.resources.podresources import Amounts
+from pykubelet.kubelet.types.resources.pod_requests import Amounts
 from pykubelet.kubelet.types.resources.qos import QosClass
 from pykubelet.models.core_v1 import Taint
 

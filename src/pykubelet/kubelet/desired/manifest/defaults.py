@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.image_reference import default_pull_policy
 from pykubelet.kubelet.desired.manifest.manifest_types import LocalObject
-from pykubelet.kubelet.desired.manifest.pod_resources import pod_level_defaults
+from pykubelet.kubelet.desired.manifest.pod_level_resources import pod_level_defaults
 from pykubelet.models import core_v1 as core
 from pykubelet.models.meta_v1 import ObjectMeta
 

@@ -1,7 +1,7 @@
 """The kubelet API server on :10250: pods, logs, exec, usage and metrics over HTTPS, for authorized clients.
 
 The API server calls it for ``kubectl logs``, ``exec``, ``attach`` and ``port-forward``; metrics-server and Prometheus
-scrape it. The local API (``serve/local_socket``) is another server, for the machine's own administrator, and shares
+scrape it. The local API (``serve/local_api``) is another server, for the machine's own administrator, and shares
 the HTTP code with this one.
 
 Start reading in ``kubelet_api_server.py`` (which routes are served); ``routes`` has their handlers, ``access``

@@ -1,5 +1,5 @@
 """Resources of containers, pods and the node: requests and limits, QoS, resizes, allocatable, and measured usage.
 
-Imports ``models`` and ``base``. Start reading in ``podresources.py`` (what pods ask for) and ``stats.py`` (what they
+Imports ``models`` and ``base``. Start reading in ``pod_requests.py`` (what pods ask for) and ``stats.py`` (what they
 use).
 """

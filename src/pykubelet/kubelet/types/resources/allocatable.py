@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.types.resources.eviction import MEMORY_SIGNAL, NODEFS_SIGNAL, percentage
-from pykubelet.kubelet.types.resources.podresources import CPU, HUGEPAGES_PREFIX, MEMORY, STORAGE
+from pykubelet.kubelet.types.resources.pod_requests import CPU, HUGEPAGES_PREFIX, MEMORY, STORAGE
 from pykubelet.models.quantity import NANO, Amount, Notation, parse
 from pykubelet.models.scalars import Quantity
 

@@ -7,7 +7,7 @@ Kubernetes documentation, "Pod Quality of Service Classes"; KEP-2837 for pod-lev
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
-from pykubelet.kubelet.types.resources.podresources import CPU, MEMORY, requirements
+from pykubelet.kubelet.types.resources.pod_requests import CPU, MEMORY, requirements
 from pykubelet.kubelet.types.updates import is_mirror, is_static
 from pykubelet.models.core_v1 import Pod, ResourceRequirements
 from pykubelet.models.quantity import parse

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.units import Bytes, MilliCPU, Seconds
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.resources.podresources import CPU, MEMORY, NO_RESOURCES, amounts, requirements
+from pykubelet.kubelet.types.resources.pod_requests import CPU, MEMORY, NO_RESOURCES, amounts, requirements
 from pykubelet.kubelet.types.resources.size import Size
 from pykubelet.models import codec
 from pykubelet.models.core_v1 import Container, Pod, ResourceRequirements

@@ -12,8 +12,8 @@ from pykubelet.base.errors import Transient
 from pykubelet.criserver.container.state.records import ContainerRecords
 from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.event_hub import Event, EventKind
+from pykubelet.criserver.record_store import StoredRecords
 from pykubelet.criserver.scope import ServerScope
-from pykubelet.criserver.store import StoredRecords
 from pykubelet.criserver.types import ContainerID, ContainerRecord, SandboxID
 from pykubelet.testing.clock import VirtualClock
 

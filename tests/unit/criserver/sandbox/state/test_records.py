@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 from pykubelet.criserver.event_hub import Event, EventKind
+from pykubelet.criserver.record_store import Store
 from pykubelet.criserver.sandbox.state.records import SandboxRecords
 from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.criserver.scope import ServerScope
-from pykubelet.criserver.store import Store
 from pykubelet.criserver.types import ContainerID, ContainerRecord, SandboxID, SandboxRecord
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock

@@ -14,7 +14,7 @@ from pykubelet.kubelet.desired.sources import ManifestStates
 from pykubelet.kubelet.desired.sources.source_types import ManifestState
 from pykubelet.kubelet.observe.probes import ProbeManager
 from pykubelet.kubelet.report.explain import DecisionJournal
-from pykubelet.kubelet.serve.local_socket import PodsView
+from pykubelet.kubelet.serve.local_api import PodsView
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.pb import images_v1_pb2 as transfer

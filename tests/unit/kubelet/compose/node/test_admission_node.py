@@ -6,7 +6,7 @@ from pathlib import Path
 from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions
 from pykubelet.kubelet.compose.node.admission_node import AdmissionNode
 from pykubelet.kubelet.config import ClusterSettings, KubeletConfiguration, Settings
-from pykubelet.kubelet.types.resources.podresources import amounts
+from pykubelet.kubelet.types.resources.pod_requests import amounts
 from pykubelet.linux import system
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Node, NodeStatus, Pod, Taint

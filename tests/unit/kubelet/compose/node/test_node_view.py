@@ -26,7 +26,7 @@ from pykubelet.kubelet.types.reports.node_view import (
     ObjectView,
     PodView,
 )
-from pykubelet.kubelet.types.resources.podresources import amounts
+from pykubelet.kubelet.types.resources.pod_requests import amounts
 from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.codec import from_builtins

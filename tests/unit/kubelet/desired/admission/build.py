@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pykubelet.kubelet.desired.admission.admission_types import NodeProperties
-from pykubelet.kubelet.types.resources.podresources import amounts
+from pykubelet.kubelet.types.resources.pod_requests import amounts
 from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod

@@ -7,7 +7,7 @@ from pykubelet.kubelet.desired.admission import Admission, AdmissionDeps, NodePr
 from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodRef, PodUID
-from pykubelet.kubelet.types.resources.podresources import amounts
+from pykubelet.kubelet.types.resources.pod_requests import amounts
 from pykubelet.kubelet.types.resources.resize import Allocation, PendingResizes, ResizeProgress, allocation_of
 from pykubelet.kubelet.types.resources.size import Size
 from pykubelet.models.core_v1 import Pod

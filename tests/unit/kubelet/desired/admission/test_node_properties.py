@@ -2,7 +2,7 @@
 
 from pykubelet.kubelet.desired.admission import NodeProperties
 from pykubelet.kubelet.desired.admission.plan.node_properties import in_cluster, in_order, own_labels
-from pykubelet.kubelet.types.resources.podresources import amounts
+from pykubelet.kubelet.types.resources.pod_requests import amounts
 from pykubelet.models.core_v1 import Node, NodeSpec, NodeStatus, Taint
 from pykubelet.models.meta_v1 import ObjectMeta
 

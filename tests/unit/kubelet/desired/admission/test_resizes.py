@@ -11,7 +11,7 @@ from pykubelet.kubelet.desired.admission.plan.resize_order import (
     swap_prevents_resize,
 )
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.resources.podresources import amounts
+from pykubelet.kubelet.types.resources.pod_requests import amounts
 from pykubelet.kubelet.types.resources.resize import ResizeReason, Retry, allocation_of, same_resources
 from pykubelet.kubelet.types.resources.size import Size
 from pykubelet.models.codec import from_builtins

@@ -13,7 +13,7 @@ from pykubelet.kubelet.desired.admission.plan.preemption import may_preempt, vic
 from pykubelet.kubelet.desired.admission.plan.rules import decide
 from pykubelet.kubelet.types.admission import ADMITTED, AdmissionVerdict
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.resources.podresources import Amounts, amounts
+from pykubelet.kubelet.types.resources.pod_requests import Amounts, amounts
 from pykubelet.kubelet.types.resources.qos import QosClass
 from pykubelet.models.core_v1 import Pod, Taint
 from pykubelet.models.node_match import matches_node, untolerated

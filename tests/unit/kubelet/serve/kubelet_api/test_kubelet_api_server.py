@@ -18,7 +18,7 @@ from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.wait import until
 from tests.unit.kubelet.report.pods import pod
 from tests.unit.kubelet.serve.kubelet_api.world import NodeWorld, Pki, as_admin, client_of, running_server
-from tests.unit.kubelet.serve.local_socket.world import open_files, running
+from tests.unit.kubelet.serve.local_api.world import open_files, running
 from tests.unit.kubelet.serve.logs.records import raw
 
 PATHS = [

@@ -22,7 +22,7 @@ from pykubelet.testing.wait import until
 from tests.unit.kubelet.report.pods import pod
 from tests.unit.kubelet.serve.common.flood import silent_connections
 from tests.unit.kubelet.serve.kubelet_api.world import Client, NodeWorld, Pki, client_of, running_server
-from tests.unit.kubelet.serve.local_socket.world import running
+from tests.unit.kubelet.serve.local_api.world import running
 from tests.unit.kubelet.serve.logs.records import raw
 
 FEW = ConnectionLimits(total=24, untrusted=12, untrusted_per_source=8)

@@ -6,7 +6,7 @@ from pykubelet.kubelet.serve.kubelet_api.plan.targets import check_container, co
 from pykubelet.kubelet.serve.streams import StreamOptions
 from pykubelet.models import core_v1 as core
 from tests.unit.kubelet.report.pods import pod
-from tests.unit.kubelet.serve.local_socket.world import running
+from tests.unit.kubelet.serve.local_api.world import running
 
 
 def test_a_running_container_has_an_id() -> None:

@@ -31,7 +31,7 @@ from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.testing.certificates import Authority, Issued
 from tests.unit.kubelet.report.pods import NOW
 from tests.unit.kubelet.serve.kubelet_api.reviews import FakeReviews
-from tests.unit.kubelet.serve.local_socket.world import FakeStreams, World
+from tests.unit.kubelet.serve.local_api.world import FakeStreams, World
 
 
 class FakeRuntime(FakeStreams):

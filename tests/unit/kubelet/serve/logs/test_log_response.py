@@ -9,7 +9,7 @@ import pytest
 from pykubelet.models import core_v1 as core
 from pykubelet.testing.wait import settle, until
 from tests.unit.kubelet.report.pods import REF, pod
-from tests.unit.kubelet.serve.local_socket.world import World, ended, open_files, running, serving
+from tests.unit.kubelet.serve.local_api.world import World, ended, open_files, running, serving
 from tests.unit.kubelet.serve.logs.records import raw, stamp
 
 LOG = "/api/v1/namespaces/ns/pods/web/log"

@@ -12,7 +12,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Bytes, MilliCPU
 from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import MemoryQos, Protection, container_files, pod_protection
 from pykubelet.kubelet.actuate.cgroups.plan.oom_score import oom_score_adj
-from pykubelet.kubelet.types.resources.podresources import (
+from pykubelet.kubelet.types.resources.pod_requests import (
     CPU,
     MEMORY,
     NO_RESOURCES,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from pykubelet.base.units import Bytes
-from pykubelet.kubelet.types.resources.podresources import pod_requests
+from pykubelet.kubelet.types.resources.pod_requests import pod_requests
 from pykubelet.kubelet.types.resources.qos import QosClass, pod_qos
 from pykubelet.models.core_v1 import Pod
 

@@ -7,7 +7,7 @@ sidecars).
 
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.types.podspec import is_sidecar
-from pykubelet.kubelet.types.resources.podresources import (
+from pykubelet.kubelet.types.resources.pod_requests import (
     MEMORY,
     NO_RESOURCES,
     amounts,

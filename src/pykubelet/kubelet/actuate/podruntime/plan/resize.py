@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from pykubelet.kubelet.actuate.podruntime.plan.restart import current
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import ContainerKill, KillReason, PodActions
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
-from pykubelet.kubelet.types.resources.podresources import CPU, MEMORY
+from pykubelet.kubelet.types.resources.pod_requests import CPU, MEMORY
 from pykubelet.kubelet.types.resources.resize import container_size
 from pykubelet.kubelet.types.resources.size import Size
 from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus

@@ -10,7 +10,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.actuate.volumes.kinds import directories
 from pykubelet.kubelet.actuate.volumes.plan import pod_volumes
 from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest, VolumeAttributes, Work
-from pykubelet.kubelet.types.resources.podresources import MEMORY
+from pykubelet.kubelet.types.resources.pod_requests import MEMORY
 from pykubelet.models.core_v1 import EmptyDirVolumeSource
 
 _MEMORY: Final = "Memory"

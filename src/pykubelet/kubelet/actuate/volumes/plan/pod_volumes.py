@@ -10,7 +10,7 @@ from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.actuate_types import Propagation
 from pykubelet.kubelet.types.podspec import each_container
 from pykubelet.kubelet.types.reports.events import Reason
-from pykubelet.kubelet.types.resources.podresources import HUGEPAGES_PREFIX, MEMORY, limit_declared, pod_limits
+from pykubelet.kubelet.types.resources.pod_requests import HUGEPAGES_PREFIX, MEMORY, limit_declared, pod_limits
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus
 from pykubelet.kubelet.types.storage import AttachLimitExceeded
 from pykubelet.models.core_v1 import Pod, Volume, VolumeMount, VolumeProjection

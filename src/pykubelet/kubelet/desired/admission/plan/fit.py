@@ -8,7 +8,7 @@ from msgspec import Struct
 from pykubelet.kubelet.desired.admission.admission_types import HostPort, Needs, NodeProperties
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.kubelet.types.podspec import is_sidecar
-from pykubelet.kubelet.types.resources.podresources import CPU, MEMORY, is_extended, pod_requests
+from pykubelet.kubelet.types.resources.pod_requests import CPU, MEMORY, is_extended, pod_requests
 from pykubelet.kubelet.types.resources.qos import is_critical, pod_qos
 from pykubelet.models.core_v1 import Pod
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from pykubelet.kubelet.desired.admission.admission_types import NodeProperties
-from pykubelet.kubelet.types.resources.podresources import amounts
+from pykubelet.kubelet.types.resources.pod_requests import amounts
 from pykubelet.models.core_v1 import Node
 
 OS = "linux"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pykubelet.kubelet.desired.admission.admission_types import Needs
 from pykubelet.kubelet.desired.admission.plan.fit import Shortage, amount_of
-from pykubelet.kubelet.types.resources.podresources import CPU, MEMORY
+from pykubelet.kubelet.types.resources.pod_requests import CPU, MEMORY
 from pykubelet.kubelet.types.resources.qos import QosClass
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.admission.admission_types import Needs, NodeProperties
 from pykubelet.kubelet.desired.admission.plan.fit import needs_of
-from pykubelet.kubelet.types.resources.podresources import CPU, MEMORY, Amounts, amounts, pod_requests, requirements
+from pykubelet.kubelet.types.resources.pod_requests import CPU, MEMORY, Amounts, amounts, pod_requests, requirements
 from pykubelet.kubelet.types.resources.qos import QosClass, pod_qos
 from pykubelet.kubelet.types.resources.resize import sized
 from pykubelet.kubelet.types.resources.size import Size

@@ -28,7 +28,7 @@ from pykubelet.kubelet.desired.check.check_types import CheckFinding, Rule, Seve
 from pykubelet.kubelet.desired.check.plan.subject import GivenPod, NodePod, Subject
 from pykubelet.kubelet.desired.manifest.static import adopt
 from pykubelet.kubelet.types.reports.node_view import NodeView, missing_handler
-from pykubelet.kubelet.types.resources.podresources import CPU, amounts, is_extended
+from pykubelet.kubelet.types.resources.pod_requests import CPU, amounts, is_extended
 from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.core_v1 import Pod, PodSecurityContext

@@ -11,7 +11,7 @@ from pykubelet.kubelet.desired.check.check_types import CheckFinding, CheckSourc
 from pykubelet.kubelet.desired.manifest.manifest_types import Manifest, ManifestObject, ObjectKey, Problem
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.reports.node_view import NodeView, ObjectView, PodView
-from pykubelet.kubelet.types.resources.podresources import amounts
+from pykubelet.kubelet.types.resources.pod_requests import amounts
 from pykubelet.kubelet.types.resources.qos import QosClass
 from pykubelet.models.core_v1 import Pod
 

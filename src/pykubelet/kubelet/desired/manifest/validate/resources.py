@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.desired.manifest import pod_resources
-from pykubelet.kubelet.desired.manifest.pod_resources import HUGE_PAGES
+from pykubelet.kubelet.desired.manifest import pod_level_resources
+from pykubelet.kubelet.desired.manifest.pod_level_resources import HUGE_PAGES
 from pykubelet.kubelet.desired.manifest.validate import names
 from pykubelet.kubelet.desired.manifest.validate.findings import Findings
 from pykubelet.models import core_v1 as core
@@ -62,7 +62,7 @@ def check_pod_resources(findings: Findings, spec: core.PodSpec) -> None:
                 f"{path}.{side}[{name}]", "is not possible at pod level", "only cpu, memory and huge pages are"
             )
     _check_pairs(findings, requests, limits, path)
-    needed = pod_resources.aggregate(spec, pod_resources.requests_of)
+    needed = pod_level_resources.aggregate(spec, pod_level_resources.requests_of)
     for name, amount in requests.items():
         if needed.get(name, 0) > amount.nano:
             message = f"is less than the {Amount(needed[name], amount.notation)} that the containers request"

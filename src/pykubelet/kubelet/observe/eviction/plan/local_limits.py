@@ -2,7 +2,7 @@
 
 from pykubelet.kubelet.observe.eviction.eviction_types import ContainerUse, Disks, DiskUse, Eviction, PodUse
 from pykubelet.kubelet.observe.eviction.plan.ranking import STORAGE, quantity
-from pykubelet.kubelet.types.resources.podresources import pod_limits, requirements
+from pykubelet.kubelet.types.resources.pod_requests import pod_limits, requirements
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.quantity import parse
 

@@ -13,7 +13,7 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
     Threshold,
 )
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.resources.podresources import MEMORY, pod_requests, requirements
+from pykubelet.kubelet.types.resources.pod_requests import MEMORY, pod_requests, requirements
 from pykubelet.models.core_v1 import Pod, Volume
 from pykubelet.models.quantity import NANO, Amount, Notation, parse
 

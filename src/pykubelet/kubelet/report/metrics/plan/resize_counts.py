@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pykubelet.kubelet.types.resources.podresources import CPU, MEMORY, amounts, requirements
+from pykubelet.kubelet.types.resources.pod_requests import CPU, MEMORY, amounts, requirements
 from pykubelet.models.core_v1 import Container, Pod
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.node.node_types import DECLARED_FEATURES, Image, NodeConfig, NodeState
-from pykubelet.kubelet.types.resources.podresources import is_extended
+from pykubelet.kubelet.types.resources.pod_requests import is_extended
 from pykubelet.kubelet.types.storage import VolumesInUse
 from pykubelet.models.codec import to_builtins
 from pykubelet.models.core_v1 import (

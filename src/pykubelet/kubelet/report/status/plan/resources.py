@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.kubelet.types.podspec import AnyContainer
-from pykubelet.kubelet.types.resources.podresources import (
+from pykubelet.kubelet.types.resources.pod_requests import (
     CPU,
     HUGEPAGES_PREFIX,
     MEMORY,

@@ -27,7 +27,7 @@ from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.free_ports import free_port
 from tests.unit.kubelet.report.pods import pod
 from tests.unit.kubelet.serve.kubelet_api.world import Client, NodeWorld, Pki, client_of, running_server
-from tests.unit.kubelet.serve.local_socket.world import running
+from tests.unit.kubelet.serve.local_api.world import running
 from tests.unit.kubelet.serve.logs.records import raw
 
 _PROXY: Final = ("proxy",)
