@@ -73,7 +73,7 @@ class Entry(Struct):
 class TarReader:
     """Iterate to get the entries; between two of them ``data`` yields the content of the last one."""
 
-    def __init__(self, stream: ByteStream, limits: Limits, on_entry: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, stream: ByteStream, limits: Limits, *, on_entry: Callable[[], None] = lambda: None) -> None:
         """``on_entry`` is called before each entry."""
         self._on_entry = on_entry
         self._stream = stream

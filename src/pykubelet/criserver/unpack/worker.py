@@ -108,7 +108,7 @@ def _unpack(fd: int, merged: bool, limits: Limits, gate: MemoryGate) -> dict[str
     account = Account(limits, os.fstat(fd).st_size)
     stream = ByteStream(os.fdopen(fd, "rb", buffering=0), limits, digest=True)
     try:
-        written = Extractor(account, merged=merged).extract(TarReader(stream, limits, gate.pass_entry))
+        written = Extractor(account, merged=merged).extract(TarReader(stream, limits, on_entry=gate.pass_entry))
         return asdict(written) | {"diff_id": stream.finish()}
     finally:
         stream.close()
