@@ -41,4 +41,5 @@ async def decoded(answer: bytes, read: Callable[[bytes], R]) -> R:
     try:
         return read(answer)
     except RecursionError:
-        return read(await blocking.call("api-answers", shallow, answer))  # in a thread: of large ones it takes long
+        # In a thread, as it takes long for large ones. It cannot hang.
+        return read(await blocking.call("api-answers", shallow, answer, deadline=None))

@@ -15,11 +15,9 @@ import msgspec
 _T = TypeVar("_T")
 
 _KEPT_LEVELS: Final = 100
-_FLAT: Final = r'[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
-"""A string with its end, if it has one; or what is neither a string nor a bracket."""
-_SMALL: Final = rf"[\[{{](?:{_FLAT}|[\[{{](?:{_FLAT})*+[\]}}])*+[\]}}]"
-"""A value of one or two levels: most are, and are skipped at once."""
-_BRACKETS: Final = re.compile(rf"(?:{_FLAT}|{_SMALL})*+(?:([\[{{])|([\]}}]++)|\Z)".encode(), re.DOTALL)
+_TOKENS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|([\[{])|([\]}]++)', re.DOTALL)
+"""Strings, whose end may be missing, and brackets. A possessive group with alternatives would match wrongly before
+Python 3.11.5 (gh-106052)."""
 _lock: Final = threading.Lock()
 _examined: Final[set[Any]] = set()
 
@@ -48,11 +46,11 @@ def shallow(data: bytes) -> bytes:
     """The JSON text with ``null`` for each value below so many levels that no type of an object has as many.
 
     For texts that are too deep to be decoded: they raise RecursionError, whether or not the deep value is used. Takes
-    up to 0.3 s for each MiB.
+    up to a second for each MiB.
     """
     kept: list[bytes] = []
     begin = depth = 0
-    for match in _BRACKETS.finditer(data):
+    for match in _TOKENS.finditer(data):
         if match.lastindex == 1:
             depth += 1
             if depth == _KEPT_LEVELS + 1:
