@@ -158,11 +158,12 @@ class ApiClient:
                 limit = max(limit // _FEWER, 1)
                 continue
             page, token = await decoded(body, partial(read_list, target=target.kind))
+            limit = min(2 * limit, _PAGE)
             items += page.items
             faults += page.faults
             if not token:
                 return Listing(tuple(items), page.resource_version, tuple(faults))
-            size += len(body) - _ESCAPE * body.count(b"\\u")
+            size += len(body) - _ESCAPE * (body.count(b"\\u") - body.count(b"\\\\u"))
             if size > MAX_LIST:
                 break
         raise Transient(f"list {target.label}: the answers have no end")

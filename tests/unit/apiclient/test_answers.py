@@ -111,6 +111,26 @@ async def test_list_of_large_objects_is_read_in_smaller_pages(monkeypatch: pytes
             more = escaped.replace(b'"resourceVersion"', b'"continue": "more", "resourceVersion"')
             fake.faults = [Fault("GET", answer=more, times=3), Fault("GET", answer=escaped)]
             assert len((await client.list(PODS.all())).items) == 4
+            text = more.replace(b"\\u003c", b"\\\\u")  # the same letters as text, which is no escape
+            fake.faults = [Fault("GET", answer=text, times=10)]
+            with pytest.raises(Transient, match="the answers have no end"):
+                await client.list(PODS.all())
+        finally:
+            await client.close()
+
+
+async def test_pages_grow_again_behind_large_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few large objects in front must not multiply the requests for the others."""
+    monkeypatch.setattr(answers, "MAX_BODY", 100_000)
+    async with FakeApi() as fake:
+        client = ApiClient(fake.config, QuickClock())
+        try:
+            for number in range(400):
+                size = 60_000 if number < 2 else 10
+                pod = {"kind": "Pod", "metadata": {"name": f"p{number:03}"}, "spec": {"hostname": "h" * size}}
+                fake.store.create(Place("/api/v1", "pods", "default", f"p{number:03}"), pod)
+            assert len((await client.list(PODS.all())).items) == 400
+            assert fake.count("GET") < 20
         finally:
             await client.close()
 
