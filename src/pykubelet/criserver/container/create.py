@@ -1,6 +1,7 @@
 """CreateContainer: builds a record, a root file system and a bundle from a request. No process is started."""
 
 import logging
+import os.path
 
 from msgspec import Struct
 
@@ -189,4 +190,7 @@ def _log_path(directory: str, name: str) -> str:
         return ""
     if ".." in name.split("/") or name.startswith("/"):
         raise Invalid(f"log path {name!r} must be relative and stay in the pod's log directory")
-    return f"{directory.rstrip('/')}/{name}"
+    path = f"{directory.rstrip('/')}/{name}"
+    if os.path.normpath(path).lstrip("/").startswith("dev/"):
+        raise Invalid(f"log path {path!r}: a log replaces what has its name, which must not be below /dev")
+    return path

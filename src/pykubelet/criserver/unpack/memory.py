@@ -6,6 +6,7 @@ than many nodes have, and the agent would evict pods for them.
 
 import fcntl
 import os
+from contextlib import suppress
 from typing import Final
 
 from pykubelet.criserver.unpack.limits import Limits
@@ -31,5 +32,6 @@ class MemoryGate:
         """Wait if this worker takes much memory and another one does, too. Called for each entry of the layer."""
         self._entries += 1
         if self._lock >= 0 and self._entries % _ENTRIES == 0 and self._memory() > self._most:
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            with suppress(OSError):  # a file system without locks: the layer matters more than the memory
+                fcntl.flock(self._lock, fcntl.LOCK_EX)
             self._lock = -1  # it stays open, and locked, until this process ends

@@ -83,6 +83,13 @@ async def test_log_path_that_leads_out_of_the_log_directory_is_refused(tmp_path:
         await _refused(rig, _config(log_path=name), "must be relative and stay in")
 
 
+@pytest.mark.parametrize("directory", ["/dev", "//dev/", "/tmp/../dev"])
+async def test_log_that_would_replace_a_device_of_the_node_is_refused(tmp_path: Path, directory: str) -> None:
+    async with rig_in(tmp_path) as rig:
+        rig.sandbox.logs = directory
+        await _refused(rig, _config(log_path="null"), "must not be below /dev")
+
+
 @pytest.mark.parametrize(
     ("directory", "name", "expected"),
     [
