@@ -42,7 +42,7 @@ def _parts(
         settings=Settings(root=root, run=root, metrics_address=str(root / "metrics.sock")),
         scope=scope,
         store=_some(write_deferred=good),
-        images=_some(**images, transfer_calls=lambda table: None, calls=lambda: None),
+        images=_some(**images, transfer_calls=lambda table: None, calls=lambda clock: None),
         machine=_some(handlers=_some(shims=tuple)),
         namespaces=_some(),
         reload=_some(reloader=_some(run=good), network=_some(run=bad, follow_status=good, problem=str)),
