@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_architecture import MODULES, module_of
+from tests.unit.syntax import SOURCE, module_of
 
 _GROUPS = (constants.POSSESSIVE_REPEAT, constants.ATOMIC_GROUP)
 
@@ -42,7 +42,7 @@ def test_possessive_groups_with_alternatives_are_recognized(pattern: str | bytes
 def test_no_possessive_group_has_alternatives() -> None:
     """Before Python 3.11.5 they match wrongly (gh-106052), and Debian 12 has 3.11.2."""
     found = []
-    for path in MODULES:
+    for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Constant) or not isinstance(node.value, str | bytes):
                 continue
