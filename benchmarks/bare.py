@@ -18,7 +18,7 @@ from google.protobuf import json_format
 from benchmarks.observer import NODE, Run, pod_name, remove_sandboxes
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.cri import CriClient
-from pykubelet.kubelet.actuate.criconfig.labels import POD_NAME, POD_UID
+from pykubelet.kubelet.actuate.cri_messages.labels import POD_NAME, POD_UID
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from pykubelet.base.clock import SystemClock
-from pykubelet.kubelet.actuate.criconfig.labels import container_hash
+from pykubelet.kubelet.actuate.cri_messages.labels import container_hash
 from pykubelet.kubelet.actuate.podruntime.plan.actions import compute_pod_actions
 from pykubelet.kubelet.control.workers.plan.decisions import step_decisions
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pykubelet.base.errors import Permanent, PykubeletError
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.cri.containerd_events import SUBSCRIBE
-from pykubelet.kubelet.actuate.criconfig.labels import POD_NAME
+from pykubelet.kubelet.actuate.cri_messages.labels import POD_NAME
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.pb.containerd_events_service_pb2 import SubscribeRequest

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pykubelet.kubelet.actuate.node.firewall_chains import FIREWALL, HINT
+from pykubelet.kubelet.actuate.host.firewall_chains import FIREWALL, HINT
 from pykubelet.linux.iptables import IPV4
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import AgentProcess, wait_for

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import NotFound
-from pykubelet.kubelet.actuate.node.tunables import TUNABLES
+from pykubelet.kubelet.actuate.host.tunables import TUNABLES
 from pykubelet.testing import shifted
 from pykubelet.testing.agent import AgentProcess, wait_for
 from pykubelet.testing.envtest import ADMIN, EnvTest, find_assets

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.kubelet.actuate.node.tunables import TUNABLES
+from pykubelet.kubelet.actuate.host.tunables import TUNABLES
 from pykubelet.testing.agent import container_status, wait_for
 from pykubelet.testing.envtest import EnvTest
 from pykubelet.testing.isolation import Isolation

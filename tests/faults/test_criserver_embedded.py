@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.criserver.supervisor import read_note
+from pykubelet.criserver.embedded import read_note
 from pykubelet.linux.filesystems.mounts import unmount_all_under
 from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wait_for
 from pykubelet.testing.criserver import PrivateCriServer

@@ -16,8 +16,8 @@ from pykubelet.base.units import Seconds
 from pykubelet.criserver import processes
 from pykubelet.criserver.compose.image_policy import ConfiguredPolicy
 from pykubelet.criserver.compose.images import ImageComponents
+from pykubelet.criserver.compose.live_configuration import LiveConfiguration
 from pykubelet.criserver.compose.registries import ConfiguredRegistries
-from pykubelet.criserver.compose.reload import LiveConfiguration
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.container import ContainerComponents
 from pykubelet.criserver.machine import CgroupOomKills

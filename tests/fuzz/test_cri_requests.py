@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.criserver.server.calls import Calls
+from pykubelet.criserver.server.cri_calls.images import ImageCalls
 from pykubelet.criserver.server.errors import status_of
-from pykubelet.criserver.server.groups.images import ImageCalls
 from pykubelet.criserver.server.request_text import check_text
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.fuzz.agreement import check_lists

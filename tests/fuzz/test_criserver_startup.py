@@ -16,9 +16,9 @@ from pykubelet.criserver.config import Settings
 from pykubelet.criserver.conmon import read_exit
 from pykubelet.criserver.conmon.find_and_kill import retire_commands
 from pykubelet.criserver.directories import lock_directory, make_directory, make_traversable
+from pykubelet.criserver.embedded import note_of, read_note, write_note
 from pykubelet.criserver.programs import new_marks
 from pykubelet.criserver.record_store import Store
-from pykubelet.criserver.supervisor import note_of, read_note, write_note
 from pykubelet.criserver.types import ContainerID, ProcessRef, SandboxID, SandboxRecord
 
 _RECORD = SandboxRecord(SandboxID("s1"), "web_default_u1_0", "runc", b"", 1)

@@ -17,7 +17,7 @@ from pykubelet.criserver.images.manifests import Platform
 from pykubelet.criserver.images.registry.auth import Challenge, HostCredentials, parse_challenges, token_requests
 from pykubelet.criserver.images.registry.config import Endpoint
 from pykubelet.criserver.images.registry.http import _redirected, same_origin
-from pykubelet.criserver.server.groups.images import image_of
+from pykubelet.criserver.server.cri_calls.images import image_of
 
 _T = TypeVar("_T")
 _WHAT = "image demo/app:1"

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.kubelet.actuate.actuate_types import VolumeError
-from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
+from pykubelet.kubelet.actuate.cri_messages.config_types import DownwardContext
 from pykubelet.kubelet.actuate.volumes import VolumeDeps, VolumeManager
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.linux.filesystems import mounts

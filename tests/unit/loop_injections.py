@@ -9,7 +9,7 @@ INJECTIONS: dict[str, str] = {
     ),
     "shims.log-rounds": "criserver/shim/test_shim_log_files.py::test_round_that_raises_is_followed_by_others",
     "shims.logs": "criserver/shim/test_shim_log_files.py::test_log_that_cannot_be_read_keeps_no_other",
-    "stats.measured": "criserver/server/groups/test_stats.py"
+    "stats.measured": "criserver/server/cri_calls/test_stats.py"
     "::test_container_that_cannot_be_measured_is_left_out_of_the_list",
     "metrics.measured": "criserver/server/test_metric_calls.py"
     "::test_container_or_pod_that_cannot_be_measured_is_left_out_of_the_metrics",
@@ -79,7 +79,7 @@ INJECTIONS: dict[str, str] = {
     "workers.timers": "kubelet/test_failing_items.py::test_timer_of_a_pod_that_raises_keeps_no_other_from_waking",
     "log-rotation.pods": "kubelet/actuate/logs/test_log_rotation.py::test_unreadable_pod_directory_delays_no_other_log",
     "log-rotation.logs": "kubelet/actuate/logs/test_log_rotation.py::test_log_that_cannot_be_rotated_delays_no_other",
-    "images.list": "criserver/server/groups/test_images.py::test_stored_image_that_cannot_be_shown_spoils_no_list",
+    "images.list": "criserver/server/cri_calls/test_images.py::test_stored_image_that_cannot_be_shown_spoils_no_list",
     "images.blobs": "criserver/images/test_damage.py::test_blob_that_cannot_be_removed_keeps_no_other_nor_a_pull",
     "images.partial-blobs": (
         "criserver/images/test_damage.py::test_partial_blobs_that_cannot_be_listed_keep_no_blob_nor_a_pull"
@@ -100,7 +100,7 @@ INJECTIONS: dict[str, str] = {
     "csi.limits": (
         "kubelet/actuate/volumes/csi/test_limit_updates.py::test_driver_that_fails_does_not_delay_the_others"
     ),
-    "firewall-chains": ("kubelet/actuate/node/test_firewall_chains.py::test_missing_program_does_not_delay_the_other"),
+    "firewall-chains": ("kubelet/actuate/host/test_firewall_chains.py::test_missing_program_does_not_delay_the_other"),
     "watchdog": "base/daemon/test_watchdog.py::test_check_that_raises_is_followed_by_others",
     "node-shutdown.logind": "kubelet/observe/node_shutdown/test_shutdown_manager.py"
     "::test_lost_connection_is_opened_again_and_the_lock_is_kept_meanwhile",
@@ -108,7 +108,7 @@ INJECTIONS: dict[str, str] = {
     "::test_pod_that_raises_keeps_no_other_and_no_lock",
     "node-shutdown.rounds": "kubelet/observe/node_shutdown/test_shutdown_manager.py"
     "::test_round_that_raises_releases_the_lock",
-    "supervisor.server": "criserver/supervisor/test_supervisor.py::test_start_that_raises_is_retried",
+    "supervisor.server": "criserver/embedded/test_supervisor.py::test_start_that_raises_is_retried",
     "probes": "kubelet/observe/probes/test_probe_manager.py::test_a_defect_in_one_probe_stops_no_other",
     "workers.pods": "kubelet/control/workers/test_worker_set.py"
     "::test_unexpected_exception_in_a_step_is_retried_and_affects_no_other_pod",

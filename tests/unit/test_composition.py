@@ -218,7 +218,7 @@ NESTED: Final = frozenset(
         # Counts the first event of one stream, whose function it gets when the stream begins.
         "pykubelet.kubelet.compose.adapters.measured_events",
         # A context manager: its timer closes what the same block has opened.
-        "pykubelet.kubelet.compose.reload.held_ports.held_ports",
+        "pykubelet.kubelet.compose.live_settings.held_ports.held_ports",
     }
 )
 """Builders with a function in them that reads values later. Must only become fewer."""

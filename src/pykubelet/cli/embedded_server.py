@@ -8,7 +8,7 @@ from pathlib import Path
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.config import load_settings
-from pykubelet.criserver.supervisor import RuntimeSupervisor, SupervisorConfig
+from pykubelet.criserver.embedded import RuntimeSupervisor, SupervisorConfig
 
 _DIRECTORY = "criserver"
 

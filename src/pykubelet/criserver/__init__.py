@@ -7,6 +7,6 @@ stored on disk, so the server can be killed and restarted at any moment.
 ``server`` (gRPC) calls ``sandbox`` and ``container``, which use ``spec``, ``cni``, ``netns``, ``storage`` and the
 ``runtimes`` (``oci`` with ``conmon``, or ``shim``); ``images`` and ``unpack`` fetch images; ``record_store``
 holds the records; ``streaming``, ``stats`` and ``event_hub.py`` serve clients; ``config`` is read again by ``reload``.
-``supervisor`` runs in an agent that starts the server itself. ``compose`` composes them and ``main`` runs them. Nothing
-here imports ``pykubelet.kubelet``. Start reading at ``server/groups/containers.py`` and ``container/create.py``.
+``embedded`` runs in an agent that starts the server itself. ``compose`` composes them and ``main`` runs them. Nothing
+here imports ``pykubelet.kubelet``. Start reading at ``server/cri_calls/containers.py`` and ``container/create.py``.
 """

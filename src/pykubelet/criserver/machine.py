@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from pykubelet.criserver.cni import HandlerNetworks
-from pykubelet.criserver.config.machine import kernel_cgroup
+from pykubelet.criserver.config.host_facts import kernel_cgroup
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.runtimes import ContainerRuntime, RuntimeHandlers
 from pykubelet.criserver.spec import HandlerOptions, Host

@@ -24,14 +24,15 @@ from pykubelet.base.units import Seconds
 from pykubelet.criserver.compose.calls import CallDeps, build_calls
 from pykubelet.criserver.compose.handlers import HandlerFactory
 from pykubelet.criserver.compose.images import ImageComponents, open_images
-from pykubelet.criserver.compose.machine import open_machine, open_namespaces, open_network, open_tools
+from pykubelet.criserver.compose.live_configuration import LiveConfiguration, ReloadDeps, build_reload
+from pykubelet.criserver.compose.open_machine import open_machine, open_namespaces, open_network, open_tools
 from pykubelet.criserver.compose.pods import PodDeps, build_pods
-from pykubelet.criserver.compose.reload import LiveConfiguration, ReloadDeps, build_reload
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.config.metrics_address import parse_metrics_address
 from pykubelet.criserver.conmon.find_and_kill import retire_commands
 from pykubelet.criserver.container.plan import lifecycle as container
 from pykubelet.criserver.directories import lock_directory, make_directory, make_traversable
+from pykubelet.criserver.embedded import note_of, write_note
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.netns import PinnedNamespaces
 from pykubelet.criserver.plan.start import COMMANDS, time_for_repairs, was_rebooted
@@ -44,11 +45,10 @@ from pykubelet.criserver.sandbox.sandbox_interfaces import PodNetwork
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server import CriServer, Groups
 from pykubelet.criserver.server.calls import Observer
-from pykubelet.criserver.server.groups.streaming import ContainerExecutor
+from pykubelet.criserver.server.cri_calls.streaming import ContainerExecutor
 from pykubelet.criserver.shim.shim_log_files import ShimLogFiles
 from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.streaming import StreamingServer
-from pykubelet.criserver.supervisor import note_of, write_note
 from pykubelet.linux import system
 from pykubelet.linux.memory_trim import trim_periodically
 

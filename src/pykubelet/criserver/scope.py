@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.supervise import supervise
+from pykubelet.criserver.background_tasks import begin
 from pykubelet.criserver.event_hub import EventHub
 from pykubelet.criserver.repairs import Repairs
-from pykubelet.criserver.tasks import begin
 
 _T = TypeVar("_T")
 

@@ -19,7 +19,7 @@ from pykubelet.base.daemon.watchdog import Watchdog
 from pykubelet.kubelet.compose.agent import Agent, build_agent
 from pykubelet.kubelet.compose.cgroup_driver import check_runtime_driver, with_runtime_driver
 from pykubelet.kubelet.compose.cluster.entry import make_ready
-from pykubelet.kubelet.compose.reload.held_ports import HeldPorts
+from pykubelet.kubelet.compose.live_settings.held_ports import HeldPorts
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.reload.config_input import ConfigInput
 

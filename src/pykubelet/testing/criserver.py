@@ -19,8 +19,8 @@ from pathlib import Path
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.criserver.config import Settings, load_settings
+from pykubelet.criserver.embedded import read_note
 from pykubelet.criserver.processes import is_alive
-from pykubelet.criserver.supervisor import read_note
 from pykubelet.criserver.types import ProcessRef
 from pykubelet.linux.sockets import listener
 from pykubelet.testing import shifted

@@ -19,4 +19,4 @@ def test_an_agent_on_another_runtime_loads_nothing_of_the_server() -> None:
 
 def test_an_agent_with_its_own_server_loads_settings_and_supervision_only() -> None:
     packages = {name.split(".")[2] for name in _server_modules(_ENTRY, _EMBEDDED) if name.count(".") > 1}
-    assert packages == {"config", "directories", "processes", "supervisor", "types"}
+    assert packages == {"config", "directories", "embedded", "processes", "types"}

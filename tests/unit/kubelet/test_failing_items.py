@@ -20,9 +20,9 @@ from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.cgroups.qos_levels import QosLevels
 from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
+from pykubelet.kubelet.actuate.host.addresses import NodeAddresses
 from pykubelet.kubelet.actuate.images.image_gc import ImageGc
 from pykubelet.kubelet.actuate.images.plan.image_gc import ImageGcPolicy, ImageRecord
-from pykubelet.kubelet.actuate.node.addresses import NodeAddresses
 from pykubelet.kubelet.actuate.volumes.csi.csi_manager import CsiVolumes
 from pykubelet.kubelet.actuate.volumes.csi.csi_types import CsiEvents
 from pykubelet.kubelet.actuate.volumes.csi.driver_registry import DriverRegistry

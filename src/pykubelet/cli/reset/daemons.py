@@ -10,8 +10,8 @@ from pykubelet.base.units import Seconds
 from pykubelet.cli.plan.systemd_units import AGENT_UNIT, SERVER_UNIT
 from pykubelet.cli.reset.places import Places
 from pykubelet.cli.service_manager import systemctl, systemd_runs
+from pykubelet.criserver.embedded import RuntimeSupervisor, SupervisorConfig, read_note
 from pykubelet.criserver.processes import open_process, reference
-from pykubelet.criserver.supervisor import RuntimeSupervisor, SupervisorConfig, read_note
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.types.ids import SandboxID
 from pykubelet.linux import procfs

@@ -4,18 +4,18 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from pykubelet.criserver.compose.live_configuration import LiveConfiguration
 from pykubelet.criserver.compose.pods import Pods
-from pykubelet.criserver.compose.reload import LiveConfiguration
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server import Groups
-from pykubelet.criserver.server.groups.containers import ContainerCalls
-from pykubelet.criserver.server.groups.events import EventCalls
-from pykubelet.criserver.server.groups.metrics import MetricCalls
-from pykubelet.criserver.server.groups.runtime import RuntimeCalls
-from pykubelet.criserver.server.groups.sandboxes import SandboxCalls
-from pykubelet.criserver.server.groups.stats import StatsCalls
-from pykubelet.criserver.server.groups.streaming import StreamingCalls
+from pykubelet.criserver.server.cri_calls.containers import ContainerCalls
+from pykubelet.criserver.server.cri_calls.events import EventCalls
+from pykubelet.criserver.server.cri_calls.metrics import MetricCalls
+from pykubelet.criserver.server.cri_calls.runtime import RuntimeCalls
+from pykubelet.criserver.server.cri_calls.sandboxes import SandboxCalls
+from pykubelet.criserver.server.cri_calls.stats import StatsCalls
+from pykubelet.criserver.server.cri_calls.streaming import StreamingCalls
 from pykubelet.criserver.stats import StatsCollector
 from pykubelet.criserver.stats.inspector import Inspector
 from pykubelet.criserver.stats.stats_interfaces import Layers

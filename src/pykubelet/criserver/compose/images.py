@@ -20,8 +20,8 @@ from pykubelet.criserver.images.quarantine import QuarantinedFile, find_quaranti
 from pykubelet.criserver.images.registry import RegistryClient
 from pykubelet.criserver.images.signatures import Trust
 from pykubelet.criserver.repairs import Repairs
-from pykubelet.criserver.server.groups.images import ImageCalls
-from pykubelet.criserver.server.groups.transfer import TransferCalls
+from pykubelet.criserver.server.cri_calls.images import ImageCalls
+from pykubelet.criserver.server.cri_calls.transfer import TransferCalls
 from pykubelet.criserver.stats.writable_layers import WritableLayers
 from pykubelet.criserver.storage import Layers, Snapshots
 from pykubelet.criserver.storage.plan.unused import unused_root_filesystems

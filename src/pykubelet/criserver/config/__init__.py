@@ -1,6 +1,6 @@
 """The settings of the runtime server: a TOML or YAML file and flags become one frozen value.
 
-Imports of the server: ``spec``, ``types``. Start reading at ``settings.py``; only ``machine.py`` imports ``spec``.
+Imports of the server: ``spec``, ``types``. Start reading at ``settings.py``; only ``host_facts.py`` imports ``spec``.
 """
 
 from pykubelet.criserver.config.image_policy import ImagePolicyFile, ImageRule

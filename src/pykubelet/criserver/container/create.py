@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
-from pykubelet.criserver.config.machine import cgroup_of
+from pykubelet.criserver.config.host_facts import cgroup_of
 from pykubelet.criserver.container.bundle.bundle_maker import BundleMaker, mounted_image
 from pykubelet.criserver.container.checkpoint.restorer import Restore, Restorer
 from pykubelet.criserver.container.container_interfaces import ImageFacts, Images, Sandboxes

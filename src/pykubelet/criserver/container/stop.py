@@ -1,4 +1,4 @@
-"""StopContainer: stop signal, grace period, SIGKILL. ``server/groups/containers.py`` registers the call."""
+"""StopContainer: stop signal, grace period, SIGKILL. ``server/cri_calls/containers.py`` registers the call."""
 
 import asyncio
 import signal

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.base.files.atomic import write_atomic
-from pykubelet.criserver.config.machine import cgroup_of
+from pykubelet.criserver.config.host_facts import cgroup_of
 from pykubelet.criserver.container.bundle.prepare import write_bundle
 from pykubelet.criserver.container.container_interfaces import ImageFacts
 from pykubelet.criserver.machine import Machine

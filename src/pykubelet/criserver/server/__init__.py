@@ -2,7 +2,7 @@
 
 Imports of the server: ``config``, ``container``, ``images``, ``reload``, ``runtimes``, ``sandbox``,
 ``spec``, ``stats``, ``streaming``, ``types``. Only the composition root imports it. ``errors.py`` maps errors to gRPC
-codes, ``view.py`` records to messages. Start reading at ``groups/containers.py``: ``register`` lists the calls.
+codes, ``view.py`` records to messages. Start reading at ``cri_calls/containers.py``: ``register`` lists the calls.
 """
 
 from pykubelet.criserver.server.service import CriServer, Groups

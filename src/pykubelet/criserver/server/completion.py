@@ -12,7 +12,7 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from pykubelet.base.concurrency.answer import answer_of
-from pykubelet.criserver.tasks import begin
+from pykubelet.criserver.background_tasks import begin
 
 _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply")

@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from pykubelet.base.concurrency.answer import answer_of
 from pykubelet.base.errors import Conflict
+from pykubelet.criserver.background_tasks import begin
 from pykubelet.criserver.server.completion import outcome_of
-from pykubelet.criserver.tasks import begin
 
 T = TypeVar("T")
 

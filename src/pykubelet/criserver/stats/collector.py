@@ -9,7 +9,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.config.machine import kernel_cgroup
+from pykubelet.criserver.config.host_facts import kernel_cgroup
 from pykubelet.criserver.container import Container
 from pykubelet.criserver.sandbox import Sandbox
 from pykubelet.criserver.stats.plan.counters import Sample, rate

@@ -4,7 +4,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.config.machine import kernel_cgroup
+from pykubelet.criserver.config.host_facts import kernel_cgroup
 from pykubelet.criserver.container import Container
 from pykubelet.criserver.stats.metrics import ContainerFacts, Disk
 from pykubelet.criserver.stats.processes import measure

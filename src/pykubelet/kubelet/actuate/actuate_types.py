@@ -1,7 +1,7 @@
 """Values shared by the packages of this stage: mounts, facts about images, and their errors.
 
-The image and volume managers create them; the pod runtime and ``criconfig`` use them. This module imports no manager,
-so that the packages stay independent of each other.
+The image and volume managers create them; the pod runtime and ``cri_messages`` use them. This module imports no
+manager, so that the packages stay independent of each other.
 """
 
 from enum import StrEnum

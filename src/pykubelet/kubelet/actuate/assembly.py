@@ -22,8 +22,10 @@ from pykubelet.kubelet.actuate.cgroups import (
 from pykubelet.kubelet.actuate.cgroups.reserved import check_reserved
 from pykubelet.kubelet.actuate.cluster_interfaces import ActuatorMetrics, ClusterInputs, ImageRecorder
 from pykubelet.kubelet.actuate.cri import CriClient
-from pykubelet.kubelet.actuate.criconfig.config_interfaces import ConfigReader
-from pykubelet.kubelet.actuate.criconfig.config_types import SecurityConfig
+from pykubelet.kubelet.actuate.cri_messages.config_interfaces import ConfigReader
+from pykubelet.kubelet.actuate.cri_messages.config_types import SecurityConfig
+from pykubelet.kubelet.actuate.host import NodeFacts, NodeOptions, read_machine, reservations
+from pykubelet.kubelet.actuate.host.enforcement import reserved_cgroups, root_limits
 from pykubelet.kubelet.actuate.images import (
     CredentialPlugins,
     ImageConfig,
@@ -37,8 +39,6 @@ from pykubelet.kubelet.actuate.images.image_gc import GcDeps, ImageGc, disk_use
 from pykubelet.kubelet.actuate.images.plan.image_gc import ImageGcPolicy
 from pykubelet.kubelet.actuate.images.plan.pull_records import Policy, Verification
 from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig
-from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions, read_machine, reservations
-from pykubelet.kubelet.actuate.node.enforcement import reserved_cgroups, root_limits
 from pykubelet.kubelet.actuate.pod_resources import PodResources, PodResourcesDeps
 from pykubelet.kubelet.actuate.podruntime import PodInputs, PodRuntime, PodRuntimeConfig, PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.plan.crashloop import crash_delays

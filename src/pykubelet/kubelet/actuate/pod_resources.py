@@ -16,8 +16,8 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.actuate_types import VolumeError
 from pykubelet.kubelet.actuate.cgroups import PodCgroupManager
 from pykubelet.kubelet.actuate.cluster_interfaces import ClusterInputs
-from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
-from pykubelet.kubelet.actuate.node import NodeFacts
+from pykubelet.kubelet.actuate.cri_messages.config_types import DownwardContext
+from pykubelet.kubelet.actuate.host import NodeFacts
 from pykubelet.kubelet.actuate.podruntime import PodRuntime
 from pykubelet.kubelet.actuate.userns import IdRangeManager
 from pykubelet.kubelet.actuate.volumes import (

@@ -12,8 +12,8 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cgroups.qos_levels import QosLevels
 from pykubelet.kubelet.actuate.cri import CriClient, CriTimeout
 from pykubelet.kubelet.actuate.cri.plan.conversion import runtime_conditions
+from pykubelet.kubelet.actuate.host import RuntimeFacts
 from pykubelet.kubelet.actuate.images.image_gc import ImageGc
-from pykubelet.kubelet.actuate.node import RuntimeFacts
 from pykubelet.kubelet.actuate.podruntime import PodRuntime
 from pykubelet.kubelet.actuate.volumes import VolumeManager
 from pykubelet.kubelet.control.workers import WorkerTable

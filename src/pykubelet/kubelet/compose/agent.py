@@ -11,13 +11,13 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.kubelet.actuate.assembly import Actuators
 from pykubelet.kubelet.actuate.cgroups.qos_levels import QosLevels
-from pykubelet.kubelet.actuate.node import NodeFacts
+from pykubelet.kubelet.actuate.host import NodeFacts
 from pykubelet.kubelet.actuate.volumes import SWAPPED_VOLUMES, memory_volumes_may_swap
 from pykubelet.kubelet.compose.adapters import HungCalls, NodeCounter
 from pykubelet.kubelet.compose.foundation import Foundation, build_foundation
+from pykubelet.kubelet.compose.live_settings.check_settings import check_reload
+from pykubelet.kubelet.compose.live_settings.live_parts import live_parts
 from pykubelet.kubelet.compose.recorders import Recorders
-from pykubelet.kubelet.compose.reload.check_settings import check_reload
-from pykubelet.kubelet.compose.reload.live_parts import live_parts
 from pykubelet.kubelet.compose.serve import Servers, build_serve
 from pykubelet.kubelet.compose.stages import Stages, build_stages
 from pykubelet.kubelet.config import Settings

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pykubelet.kubelet.actuate.assembly import Actuators
-from pykubelet.kubelet.actuate.node.addresses import NodeAddresses
+from pykubelet.kubelet.actuate.host.addresses import NodeAddresses
 from pykubelet.kubelet.compose.actuate import build_actuate
 from pykubelet.kubelet.compose.cluster.cluster_interfaces import ClusterDeps
 from pykubelet.kubelet.compose.cluster.entry import cluster_builder

@@ -6,8 +6,8 @@ from unittest.mock import Mock
 
 from msgspec.structs import replace
 
+from pykubelet.criserver.compose.live_configuration import LiveConfiguration
 from pykubelet.criserver.compose.registries import ConfiguredRegistries
-from pykubelet.criserver.compose.reload import LiveConfiguration
 from pykubelet.criserver.config import RegistryHost, Settings
 from pykubelet.testing.clock import VirtualClock
 

@@ -8,8 +8,8 @@ import pytest
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.config import CgroupManager, Settings, load_settings
-from pykubelet.criserver.config.machine import cgroup_of, host_facts, kernel_cgroup
-from pykubelet.criserver.server.groups.runtime import described
+from pykubelet.criserver.config.host_facts import cgroup_of, host_facts, kernel_cgroup
+from pykubelet.criserver.server.cri_calls.runtime import described
 
 
 def test_settings_without_a_file_have_usable_defaults() -> None:

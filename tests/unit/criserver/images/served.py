@@ -9,8 +9,8 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images import ImageManager
 from pykubelet.criserver.server import CriServer
-from pykubelet.criserver.server.groups.images import ImageCalls
-from pykubelet.criserver.server.groups.transfer import TransferCalls
+from pykubelet.criserver.server.cri_calls.images import ImageCalls
+from pykubelet.criserver.server.cri_calls.transfer import TransferCalls
 from pykubelet.criserver.stats.stats_interfaces import LayerUsage
 from pykubelet.testing.wait import until
 

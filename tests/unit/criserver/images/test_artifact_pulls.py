@@ -9,7 +9,7 @@ import pytest
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.images import manifests
-from pykubelet.criserver.server.groups.images import ImageCalls
+from pykubelet.criserver.server.cri_calls.images import ImageCalls
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
 from tests.unit.criserver.images.served import NoContainers

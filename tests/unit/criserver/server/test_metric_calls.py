@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from pykubelet.base.errors import Transient
-from pykubelet.criserver.server.groups.metrics import MetricCalls
+from pykubelet.criserver.server.cri_calls.metrics import MetricCalls
 from pykubelet.criserver.stats.metrics import ContainerFacts
 from pykubelet.criserver.stats.processes import ProcessUse
 from pykubelet.linux.cgroups import CgroupStats

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Transient
-from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions
+from pykubelet.kubelet.actuate.host import NodeFacts, NodeOptions
 from pykubelet.testing.limits import no_descriptors
 
 

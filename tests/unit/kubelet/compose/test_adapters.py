@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.actuate.cgroups.qos_levels import QosLevels
 from pykubelet.kubelet.actuate.cri import CriClient, CriTimeout
-from pykubelet.kubelet.actuate.node import RuntimeFacts
+from pykubelet.kubelet.actuate.host import RuntimeFacts
 from pykubelet.kubelet.actuate.volumes import VolumeManager
 from pykubelet.kubelet.compose.adapters import (
     DesiredPods,

@@ -11,7 +11,7 @@ from pykubelet.kubelet.types.sysctls import (
     pod_sysctls,
 )
 from pykubelet.models.core_v1 import Pod
-from tests.unit.kubelet.actuate.criconfig.build import Fields, make_pod
+from tests.unit.kubelet.actuate.cri_messages.build import Fields, make_pod
 
 ALLOWLIST = SysctlAllowlist.make((6, 1), ("net.core.*", "kernel.msg*", "fs.mqueue.msg_max"))
 

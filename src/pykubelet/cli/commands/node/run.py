@@ -31,10 +31,10 @@ from pykubelet.cli.arguments.kubelet_flags import kubelet_options, take_kubelet_
 from pykubelet.cli.arguments.lock_flags import lock_options, take_lock
 from pykubelet.cli.client.agent_socket import linked
 from pykubelet.cli.terminal import echo
-from pykubelet.kubelet.compose.reload.held_ports import HeldPorts, held_ports
+from pykubelet.kubelet.compose.live_settings.held_ports import HeldPorts, held_ports
 from pykubelet.kubelet.config import KubeletConfiguration, Settings, load_configuration, unusable_gates, without_effect
 from pykubelet.kubelet.config.credential_providers import load_credential_providers
-from pykubelet.kubelet.config.machine import given_ips, node_ips, node_name
+from pykubelet.kubelet.config.node_identity import given_ips, node_ips, node_name
 from pykubelet.kubelet.config.settings import DEFAULT_ROOT, DEFAULT_RUN
 from pykubelet.kubelet.reload.config_input import ConfigInput, stamp_of
 from pykubelet.linux import memory
@@ -42,7 +42,7 @@ from pykubelet.linux.filesystems.mounts import make_shared
 from pykubelet.linux.system import set_oom_score_adj
 
 if TYPE_CHECKING:
-    from pykubelet.criserver.supervisor import SupervisorConfig
+    from pykubelet.criserver.embedded import SupervisorConfig
 
 _log = logging.getLogger(__name__)
 _DIRECTORY = click.Path(path_type=Path, file_okay=False, resolve_path=True, readable=False)
@@ -169,7 +169,7 @@ def _check(settings: Settings, given: ConfigInput, held: HeldPorts) -> None:
     Raises Invalid, or Permanent: a port is taken.
     """
     with lean_imports():
-        from pykubelet.kubelet.compose.reload.check_settings import check_ports, check_start
+        from pykubelet.kubelet.compose.live_settings.check_settings import check_ports, check_start
 
     try:
         check_start(settings)

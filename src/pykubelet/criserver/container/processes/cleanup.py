@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import PykubeletError
-from pykubelet.criserver.config.machine import kernel_cgroup
+from pykubelet.criserver.config.host_facts import kernel_cgroup
 from pykubelet.criserver.container.bundle import prepare
 from pykubelet.criserver.container.container_interfaces import Directories
 from pykubelet.criserver.container.state.container_state import Container

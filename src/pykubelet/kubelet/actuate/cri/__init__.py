@@ -3,7 +3,7 @@
 Callers are podruntime, images, probes (exec), stats and PLEG, each through the protocols in its own `*_interfaces.py`.
 One instance serves the whole agent; calls may run concurrently.
 
-Imports of this stage: ``criconfig``. Start reading in `client.py`; `caller.py` has deadlines and measurements,
+Imports of this stage: ``cri_messages``. Start reading in `client.py`; `caller.py` has deadlines and measurements,
 `errors.py` the mapping of gRPC codes, `events.py` the event streams.
 """
 

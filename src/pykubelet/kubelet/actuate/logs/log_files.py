@@ -20,7 +20,7 @@ from typing import BinaryIO, Final
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.safe_path import directory_at, directory_in_root, open_regular_at
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.actuate.criconfig.names import uid_of_log_dir
+from pykubelet.kubelet.actuate.cri_messages.names import uid_of_log_dir
 from pykubelet.kubelet.actuate.logs.log_types import LogPlace, RotationConfig
 from pykubelet.kubelet.actuate.logs.plan import log_names
 

@@ -11,8 +11,8 @@ from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import NotFound, PykubeletError, Transient
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.actuate.criconfig.labels import CONTAINER_NAME, POD_UID, parse_container
-from pykubelet.kubelet.actuate.criconfig.names import uid_of_log_dir
+from pykubelet.kubelet.actuate.cri_messages.labels import CONTAINER_NAME, POD_UID, parse_container
+from pykubelet.kubelet.actuate.cri_messages.names import uid_of_log_dir
 from pykubelet.kubelet.actuate.logs import log_files
 from pykubelet.kubelet.actuate.logs.log_types import LogPlace, RotationConfig
 from pykubelet.kubelet.types.ids import ContainerID

@@ -4,9 +4,9 @@ Contains container restarts and back-off, lifecycle hooks, in-place resize, log 
 ``plan/`` is pure and computes the actions; the other modules carry them out. Pod workers call
 :class:`PodRuntime`; PLEG and housekeeping list pods through it.
 
-Imports of this stage: ``cgroups``, ``cri``, ``criconfig``. The managers of images, volumes, cgroups and user namespaces
-are used through the protocols in ``podruntime_interfaces.py``. Start reading at ``PodRuntime.sync_pod`` in
-``pod_runtime.py`` and ``compute_pod_actions`` in ``plan/actions.py``.
+Imports of this stage: ``cgroups``, ``cri``, ``cri_messages``. The managers of images, volumes, cgroups and user
+namespaces are used through the protocols in ``podruntime_interfaces.py``. Start reading at ``PodRuntime.sync_pod``
+in ``pod_runtime.py`` and ``compute_pod_actions`` in ``plan/actions.py``.
 """
 
 from pykubelet.kubelet.actuate.podruntime.plan.actions import compute_pod_actions

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.cri.errors import CriError, CriUnsupported
-from pykubelet.kubelet.actuate.criconfig.resources import resources_message
+from pykubelet.kubelet.actuate.cri_messages.resources import resources_message
 from pykubelet.kubelet.actuate.podruntime.allocation_store import AllocationStore
 from pykubelet.kubelet.actuate.podruntime.plan.resize import (
     PodStep,

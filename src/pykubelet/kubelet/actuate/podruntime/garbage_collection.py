@@ -10,7 +10,7 @@ from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import NotFound, PykubeletError, Transient
 from pykubelet.kubelet.actuate.cri.plan import conversion
-from pykubelet.kubelet.actuate.criconfig.labels import parse_container
+from pykubelet.kubelet.actuate.cri_messages.labels import parse_container
 from pykubelet.kubelet.actuate.podruntime.concurrency import both, concurrently
 from pykubelet.kubelet.actuate.podruntime.kill_pod import Killer, KillRequest
 from pykubelet.kubelet.actuate.podruntime.log_directories import LogFiles

@@ -9,7 +9,7 @@ from msgspec import Struct
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.actuate.criconfig.labels import parse_container
+from pykubelet.kubelet.actuate.cri_messages.labels import parse_container
 from pykubelet.kubelet.actuate.podruntime.concurrency import concurrently, in_background, within
 from pykubelet.kubelet.actuate.podruntime.plan.stop_order import (
     StopFacts,

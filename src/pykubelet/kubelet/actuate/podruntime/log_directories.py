@@ -1,8 +1,8 @@
 """Log directories of pods: created before a start, removed with the pod. ``log_links.py`` has the links to their logs.
 
 All functions block; callers run them in a thread. Log collectors rely on this layout
-(:mod:`pykubelet.kubelet.actuate.criconfig.names`). A pod with a writable hostPath may have changed anything there, so
-directories are opened by descriptor from the root down, never through a link, and files are named relative to them.
+(:mod:`pykubelet.kubelet.actuate.cri_messages.names`). A pod with a writable hostPath may have changed anything there,
+so directories are opened by descriptor from the root down, never through a link, and files are named relative to them.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.safe_path import directory_in_root, open_regular_at
-from pykubelet.kubelet.actuate.criconfig.names import (
+from pykubelet.kubelet.actuate.cri_messages.names import (
     container_log_path,
     pod_log_dir,
     pod_log_name,

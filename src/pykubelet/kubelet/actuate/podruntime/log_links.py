@@ -1,7 +1,7 @@
 """The symlinks that log collectors follow to the logs of containers.
 
 All functions block; callers run them in a thread. Log collectors rely on the names
-(:mod:`pykubelet.kubelet.actuate.criconfig.names`).
+(:mod:`pykubelet.kubelet.actuate.cri_messages.names`).
 """
 
 import os
@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pykubelet.base.files.safe_path import directory_in_root
-from pykubelet.kubelet.actuate.criconfig.names import container_id_of_log_link, is_log_link_name, log_link_name
+from pykubelet.kubelet.actuate.cri_messages.names import container_id_of_log_link, is_log_link_name, log_link_name
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodRuntimeConfig
 from pykubelet.kubelet.types.ids import ContainerID, PodRef
 

@@ -10,8 +10,8 @@ from pykubelet.base.http.http_get import HttpGet
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.actuate_types import HostMount, ImageFacts
 from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import LinuxResources
-from pykubelet.kubelet.actuate.criconfig.config_interfaces import ConfigReader
-from pykubelet.kubelet.actuate.criconfig.config_types import (
+from pykubelet.kubelet.actuate.cri_messages.config_interfaces import ConfigReader
+from pykubelet.kubelet.actuate.cri_messages.config_types import (
     EnvFile,
     EnvFileValues,
     HostDevice,

@@ -14,8 +14,8 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.kubelet.actuate.cri.plan import conversion
-from pykubelet.kubelet.actuate.criconfig.labels import POD_UID, ParsedContainerLabels, parse_container
-from pykubelet.kubelet.actuate.criconfig.termination import (
+from pykubelet.kubelet.actuate.cri_messages.labels import POD_UID, ParsedContainerLabels, parse_container
+from pykubelet.kubelet.actuate.cri_messages.termination import (
     LOG_TAIL_BYTES,
     MAX_FILE_BYTES,
     termination_message,

@@ -17,7 +17,7 @@ from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.base.files.atomic import write_atomic
 from pykubelet.base.files.state_files import read_state_file
-from pykubelet.kubelet.actuate.criconfig.config_types import UserNamespace
+from pykubelet.kubelet.actuate.cri_messages.config_types import UserNamespace
 from pykubelet.kubelet.actuate.records import read_records
 from pykubelet.kubelet.actuate.userns.plan.id_ranges import UNIT, IdPool, from_file, namespace, parse_getsubids, to_file
 from pykubelet.kubelet.types.ids import PodUID, ref_of

@@ -3,7 +3,7 @@
 The pod worker has a pod's volumes set up and torn down; the pod runtime gets the mounts of a container, and the paths
 of termination logs and hosts files (`PodDirs`).
 
-Imports of this stage: ``cri``, ``criconfig``. The API server and the image manager are used through the protocols in
+Imports of this stage: ``cri``, ``cri_messages``. The API server and the image manager are used through the protocols in
 ``volume_interfaces.py``. Start reading in `volume_manager.py`. There is one module for each kind of volume that the
 node itself provides (`kinds/empty_dir.py`, `kinds/config_map.py`, `kinds/local.py`, …). `source_lookup.py` reads claims
 and PersistentVolumes, `mount/remote_volumes.py` has the volumes of file servers and CSI drivers, `csi/` the CSI node

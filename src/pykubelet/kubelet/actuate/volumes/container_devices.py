@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pykubelet.kubelet.actuate.actuate_types import VolumeError
-from pykubelet.kubelet.actuate.criconfig.config_types import HostDevice
+from pykubelet.kubelet.actuate.cri_messages.config_types import HostDevice
 from pykubelet.kubelet.actuate.volumes.plan.claims import supplemental_group
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
 from pykubelet.kubelet.types.podspec import AnyContainer

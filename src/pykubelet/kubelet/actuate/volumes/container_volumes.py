@@ -16,8 +16,8 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.base.files.safe_path import open_regular_in_root
 from pykubelet.base.units import KIB, MIB
 from pykubelet.kubelet.actuate.actuate_types import HostMount, VolumeError
-from pykubelet.kubelet.actuate.criconfig.config_types import EnvFile, EnvFileValues, HostDevice
-from pykubelet.kubelet.actuate.criconfig.environment.env_file import parse_env_file
+from pykubelet.kubelet.actuate.cri_messages.config_types import EnvFile, EnvFileValues, HostDevice
+from pykubelet.kubelet.actuate.cri_messages.environment.env_file import parse_env_file
 from pykubelet.kubelet.actuate.volumes.container_devices import devices_of
 from pykubelet.kubelet.actuate.volumes.container_mounts import MountedVolume, MountPlace, PlannedMount, plan
 from pykubelet.kubelet.actuate.volumes.mount.subpath import bind_all

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from pykubelet.kubelet.actuate.criconfig.config_interfaces import ConfigReader
+from pykubelet.kubelet.actuate.cri_messages.config_interfaces import ConfigReader
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.core_v1 import (
     ClusterTrustBundleProjection,

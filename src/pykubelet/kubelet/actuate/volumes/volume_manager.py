@@ -18,7 +18,7 @@ from pykubelet.base.concurrency.tasks import yielding_to_loop
 from pykubelet.base.errors import PykubeletError, Unsupported
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.actuate_types import HostMount, VolumeError
-from pykubelet.kubelet.actuate.criconfig.config_types import EnvFile, EnvFileValues, HostDevice
+from pykubelet.kubelet.actuate.cri_messages.config_types import EnvFile, EnvFileValues, HostDevice
 from pykubelet.kubelet.actuate.volumes.container_devices import groups_of
 from pykubelet.kubelet.actuate.volumes.container_volumes import ContainerVolumes
 from pykubelet.kubelet.actuate.volumes.expand_volumes import VolumeExpansion

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct, field
 
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
+from pykubelet.kubelet.actuate.cri_messages.config_types import DownwardContext
 from pykubelet.kubelet.actuate.volumes.ownership import Change
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import (
     ClaimReader,

@@ -14,7 +14,7 @@ from pykubelet.apiclient.resources import NODES
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.concurrency.rate_limit import RateLimit
-from pykubelet.kubelet.actuate.node.firewall_chains import FirewallChains
+from pykubelet.kubelet.actuate.host.firewall_chains import FirewallChains
 from pykubelet.kubelet.actuate.volumes.csi import CsiEvents
 from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
 from pykubelet.kubelet.compose.cluster.cluster_interfaces import ClusterDeps

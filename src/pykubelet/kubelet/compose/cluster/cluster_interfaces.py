@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pykubelet.base.concurrency.callbacks import Callbacks
-from pykubelet.kubelet.actuate.node import NodeFacts
+from pykubelet.kubelet.actuate.host import NodeFacts
 from pykubelet.kubelet.compose.node.node_status import NodeStatusReader
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.desired.sources import PodMux

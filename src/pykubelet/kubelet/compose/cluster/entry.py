@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
-from pykubelet.kubelet.actuate.node.tunables import check_tunables, set_tunables
+from pykubelet.kubelet.actuate.host.tunables import check_tunables, set_tunables
 from pykubelet.kubelet.compose.cluster.cluster_interfaces import ClusterDeps
 from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.config import Settings

@@ -7,7 +7,7 @@ from msgspec import Struct
 import pykubelet
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.cri import CriClient
-from pykubelet.kubelet.actuate.node import NodeFacts
+from pykubelet.kubelet.actuate.host import NodeFacts
 from pykubelet.kubelet.compose.clients import RuntimeClients
 from pykubelet.kubelet.compose.node.local_node import LocalNode
 from pykubelet.kubelet.compose.node.node_view import ManifestChanges, NodeViewer

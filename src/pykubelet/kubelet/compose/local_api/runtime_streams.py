@@ -7,7 +7,7 @@ from msgspec import Struct
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.cri.plan.conversion import newest_sandbox
-from pykubelet.kubelet.actuate.criconfig.labels import POD_UID
+from pykubelet.kubelet.actuate.cri_messages.labels import POD_UID
 from pykubelet.kubelet.serve.streams import StreamOptions
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.pb import runtime_v1_pb2 as pb

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from pykubelet.kubelet.actuate.node import NodeFacts
+from pykubelet.kubelet.actuate.host import NodeFacts
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.desired.admission import NodeProperties
 from pykubelet.kubelet.desired.admission.plan.node_properties import in_cluster, in_order, own_labels

@@ -16,8 +16,8 @@ from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.cri import CriClient
-from pykubelet.kubelet.actuate.node import NodeFacts, read_machine, reservations
-from pykubelet.kubelet.actuate.node.addresses import NodeAddresses
+from pykubelet.kubelet.actuate.host import NodeFacts, read_machine, reservations
+from pykubelet.kubelet.actuate.host.addresses import NodeAddresses
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.server import server_enabled
 from pykubelet.kubelet.types.resources.allocatable import node_allocatable, node_status_capacity, pod_limit, written

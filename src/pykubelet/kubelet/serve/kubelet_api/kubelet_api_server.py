@@ -15,8 +15,8 @@ from pykubelet.kubelet.serve.common.listener import Tls
 from pykubelet.kubelet.serve.common.responses import ResponseStyle
 from pykubelet.kubelet.serve.common.serving import ServerConfig, application
 from pykubelet.kubelet.serve.kubelet_api.access.access_check import access_middleware
-from pykubelet.kubelet.serve.kubelet_api.access.authn import Authenticator
-from pykubelet.kubelet.serve.kubelet_api.access.authz import Authorizer
+from pykubelet.kubelet.serve.kubelet_api.access.authentication import Authenticator
+from pykubelet.kubelet.serve.kubelet_api.access.authorization import Authorizer
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import KubeletApiServerConfig, KubeletApiServerDeps
 from pykubelet.kubelet.serve.kubelet_api.routes.debug_routes import DebugRoutes
 from pykubelet.kubelet.serve.kubelet_api.routes.disabled import disabled_routes

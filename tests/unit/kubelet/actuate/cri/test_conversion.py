@@ -3,7 +3,7 @@
 import pytest
 
 from pykubelet.kubelet.actuate.cri.plan import conversion
-from pykubelet.kubelet.actuate.criconfig.labels import container_annotations, container_labels, sandbox_labels
+from pykubelet.kubelet.actuate.cri_messages.labels import container_annotations, container_labels, sandbox_labels
 from pykubelet.kubelet.types.ids import SandboxID
 from pykubelet.kubelet.types.runtime import ContainerResources, ContainerState
 from pykubelet.pb import runtime_v1_pb2 as pb

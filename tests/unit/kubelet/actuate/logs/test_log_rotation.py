@@ -18,7 +18,13 @@ from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.base.errors import Transient
 from pykubelet.base.files.safe_path import directory_at
 from pykubelet.base.units import Bytes
-from pykubelet.kubelet.actuate.criconfig.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID, RESTART_COUNT
+from pykubelet.kubelet.actuate.cri_messages.labels import (
+    CONTAINER_NAME,
+    POD_NAME,
+    POD_NAMESPACE,
+    POD_UID,
+    RESTART_COUNT,
+)
 from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig, log_files, log_rotation
 from pykubelet.kubelet.actuate.logs.log_types import LogPlace
 from pykubelet.kubelet.types.ids import ContainerID

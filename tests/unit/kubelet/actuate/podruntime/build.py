@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pykubelet.kubelet.actuate.criconfig.labels import container_hash
+from pykubelet.kubelet.actuate.cri_messages.labels import container_hash
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID, ref_of
 from pykubelet.kubelet.types.probes import ContainerProbes, ProbeResult
 from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus, SandboxStatus

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.kubelet.actuate.criconfig.labels import container_hash
+from pykubelet.kubelet.actuate.cri_messages.labels import container_hash
 from pykubelet.kubelet.actuate.podruntime.plan.crashloop import CrashLoop, Wait, crash_delays, crash_streak
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodRuntimeConfig
 from pykubelet.kubelet.types.ids import PodUID

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.actuate.criconfig.config_types import EnvFile
+from pykubelet.kubelet.actuate.cri_messages.config_types import EnvFile
 from pykubelet.kubelet.actuate.podruntime.log_directories import LogFiles
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodRuntimeConfig
 from pykubelet.kubelet.actuate.podruntime.start.pod_files import read_tail, write_hosts

@@ -1,6 +1,6 @@
 """Which attempts a requested restart replaces, and that it replaces them once."""
 
-from pykubelet.kubelet.actuate.criconfig.labels import container_hash
+from pykubelet.kubelet.actuate.cri_messages.labels import container_hash
 from pykubelet.kubelet.actuate.podruntime.plan.actions import compute_pod_actions
 from pykubelet.kubelet.actuate.podruntime.plan.crashloop import CrashLoop
 from pykubelet.kubelet.actuate.podruntime.plan.requested_restarts import RestartRequest, bound, marked, merged

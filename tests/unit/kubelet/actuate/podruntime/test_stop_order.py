@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from pykubelet.kubelet.actuate.criconfig.labels import ParsedContainerLabels
+from pykubelet.kubelet.actuate.cri_messages.labels import ParsedContainerLabels
 from pykubelet.kubelet.actuate.podruntime.plan.stop_order import (
     StopOrder,
     facts_from_labels,

@@ -22,7 +22,7 @@ from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import (
 )
 from pykubelet.kubelet.actuate.cri import CriOptions
 from pykubelet.kubelet.actuate.cri.transport import Transport
-from pykubelet.kubelet.actuate.criconfig.config_types import (
+from pykubelet.kubelet.actuate.cri_messages.config_types import (
     EnvFile,
     EnvFileValues,
     HostDevice,
@@ -30,7 +30,7 @@ from pykubelet.kubelet.actuate.criconfig.config_types import (
     SecurityConfig,
     UserNamespace,
 )
-from pykubelet.kubelet.actuate.criconfig.environment.env_file import parse_env_file
+from pykubelet.kubelet.actuate.cri_messages.environment.env_file import parse_env_file
 from pykubelet.kubelet.actuate.podruntime import PodInputs, PodRuntime, PodRuntimeConfig, PodRuntimeDeps
 from pykubelet.kubelet.actuate.volumes import PodDirs
 from pykubelet.kubelet.telemetry import Telemetry

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid, Transient
-from pykubelet.kubelet.actuate.criconfig.config_types import IdMapping
+from pykubelet.kubelet.actuate.cri_messages.config_types import IdMapping
 from pykubelet.kubelet.actuate.userns import IdPool, IdRangeManager, UserNamespaceConfig
 from pykubelet.kubelet.actuate.userns import id_range_manager as module
 from pykubelet.kubelet.actuate.userns.plan.id_ranges import UNIT, from_file, parse_getsubids, to_file

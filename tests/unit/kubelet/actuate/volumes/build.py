@@ -6,7 +6,7 @@ from pathlib import Path
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.actuate_types import ImageError, ImageReason
-from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
+from pykubelet.kubelet.actuate.cri_messages.config_types import DownwardContext
 from pykubelet.kubelet.actuate.volumes import PodDirs, VolumeConfig, VolumeContext, VolumeDeps, VolumeManager
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodRef, PodUID

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid, NotFound
-from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
+from pykubelet.kubelet.actuate.cri_messages.config_types import DownwardContext
 from pykubelet.kubelet.actuate.volumes.plan import payload
 from pykubelet.kubelet.actuate.volumes.plan.payload import (
     FileProjection,

@@ -10,7 +10,7 @@ import pytest
 
 from pykubelet.base.units import KIB
 from pykubelet.kubelet.actuate.actuate_types import HostMount, ImageError, Propagation, VolumeError
-from pykubelet.kubelet.actuate.criconfig.config_types import EnvFile, EnvFileValues
+from pykubelet.kubelet.actuate.cri_messages.config_types import EnvFile, EnvFileValues
 from pykubelet.kubelet.actuate.volumes import VolumeConfig, setup_jobs
 from pykubelet.kubelet.actuate.volumes.kinds import host_path as host_path_module
 from pykubelet.kubelet.actuate.volumes.mount import teardown

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, Transient, Unsupported
 from pykubelet.kubelet.actuate.actuate_types import VolumeError
-from pykubelet.kubelet.actuate.criconfig.config_types import HostDevice
+from pykubelet.kubelet.actuate.cri_messages.config_types import HostDevice
 from pykubelet.kubelet.actuate.volumes import VolumeConfig, VolumeDeps, VolumeManager
 from pykubelet.kubelet.actuate.volumes.attachment import AttachPatience
 from pykubelet.kubelet.actuate.volumes.csi import CsiVolumes

@@ -7,7 +7,7 @@ from unittest.mock import call, create_autospec
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.kubelet.actuate.node import NodeFacts
+from pykubelet.kubelet.actuate.host import NodeFacts
 from pykubelet.kubelet.compose.cluster.followers import ApiPodView, ClusterPods, NodeFollower
 from pykubelet.kubelet.desired.objects.cluster import ClusterObjects
 from pykubelet.kubelet.desired.pods import PodManager

@@ -4,7 +4,7 @@ from typing import Any
 from unittest.mock import Mock, create_autospec
 
 from pykubelet.kubelet.actuate.cri import CriClient
-from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions
+from pykubelet.kubelet.actuate.host import NodeFacts, NodeOptions
 from pykubelet.kubelet.compose.clients import RuntimeClients
 from pykubelet.kubelet.compose.local_api.agent_view import LocalManifests, NodeInfo, PresentProblems, RuntimeImages
 from pykubelet.kubelet.compose.local_api.explain import Explanations

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions
+from pykubelet.kubelet.actuate.host import NodeFacts, NodeOptions
 from pykubelet.kubelet.compose.node.admission_node import AdmissionNode
 from pykubelet.kubelet.config import ClusterSettings, KubeletConfiguration, Settings
 from pykubelet.kubelet.types.resources.pod_requests import amounts

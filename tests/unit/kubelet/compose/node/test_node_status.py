@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.actuate.cri import CriClient
-from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions
-from pykubelet.kubelet.actuate.node.addresses import NodeAddresses
+from pykubelet.kubelet.actuate.host import NodeFacts, NodeOptions
+from pykubelet.kubelet.actuate.host.addresses import NodeAddresses
 from pykubelet.kubelet.compose.node.local_node import LocalNode
 from pykubelet.kubelet.compose.node.local_node_builder import NodeBuilder
 from pykubelet.kubelet.compose.node.node_status import NodeHealth, NodeStatusDeps, NodeStatusReader

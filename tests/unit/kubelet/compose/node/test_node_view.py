@@ -7,8 +7,8 @@ from unittest.mock import Mock
 import pytest
 
 from pykubelet.base.errors import Permanent
-from pykubelet.kubelet.actuate.node import NodeFacts as ActuatorNode
-from pykubelet.kubelet.actuate.node import NodeOptions
+from pykubelet.kubelet.actuate.host import NodeFacts as ActuatorNode
+from pykubelet.kubelet.actuate.host import NodeOptions
 from pykubelet.kubelet.compose.node.node_view import ManifestChanges, NodeViewDeps, NodeViewer
 from pykubelet.kubelet.config import KubeletConfiguration, Settings
 from pykubelet.kubelet.desired.admission import NodeProperties

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable
 
-from pykubelet.kubelet.actuate.criconfig.labels import parse_container, parse_pod_ref
-from pykubelet.kubelet.actuate.criconfig.signals import signal_name
+from pykubelet.kubelet.actuate.cri_messages.labels import parse_container, parse_pod_ref
+from pykubelet.kubelet.actuate.cri_messages.signals import signal_name
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
 from pykubelet.kubelet.types.ip_addresses import is_ip
 from pykubelet.kubelet.types.runtime import (

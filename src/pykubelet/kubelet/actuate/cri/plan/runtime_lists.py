@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from pykubelet.kubelet.actuate.criconfig.labels import POD_NAME, POD_NAMESPACE, POD_UID
+from pykubelet.kubelet.actuate.cri_messages.labels import POD_NAME, POD_NAMESPACE, POD_UID
 from pykubelet.models.core_v1 import Container, Pod, PodSpec
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.pb import runtime_v1_pb2 as pb

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from msgspec import Struct
 
-from pykubelet.kubelet.actuate.criconfig.labels import container_hash
+from pykubelet.kubelet.actuate.cri_messages.labels import container_hash
 from pykubelet.kubelet.actuate.podruntime.plan import reasons
 from pykubelet.kubelet.actuate.podruntime.plan.init_containers import plan_init
 from pykubelet.kubelet.actuate.podruntime.plan.restart import (

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.actuate.criconfig.labels import container_hash
+from pykubelet.kubelet.actuate.cri_messages.labels import container_hash
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodRuntimeConfig
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.podspec import AnyContainer

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from pykubelet.kubelet.actuate.criconfig.labels import container_hash
+from pykubelet.kubelet.actuate.cri_messages.labels import container_hash
 from pykubelet.kubelet.actuate.podruntime.plan.restart import (
     current,
     restarts_after_failure,

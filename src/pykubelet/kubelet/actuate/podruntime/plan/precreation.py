@@ -6,7 +6,7 @@ containers can change nothing about it but the contents of its volumes.
 
 from collections.abc import Iterable
 
-from pykubelet.kubelet.actuate.criconfig.environment.env import env_files
+from pykubelet.kubelet.actuate.cri_messages.environment.env import env_files
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus
 from pykubelet.models.core_v1 import Container, Pod

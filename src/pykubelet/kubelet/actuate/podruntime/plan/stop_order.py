@@ -6,7 +6,7 @@ from collections.abc import Collection
 from msgspec import Struct
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.actuate.criconfig.labels import ParsedContainerLabels
+from pykubelet.kubelet.actuate.cri_messages.labels import ParsedContainerLabels
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import MINIMUM_GRACE, KillReason
 from pykubelet.kubelet.types.ids import PodRef, ref_of
 from pykubelet.kubelet.types.podspec import AnyContainer, grace_period, is_sidecar

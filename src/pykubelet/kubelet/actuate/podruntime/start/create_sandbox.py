@@ -5,9 +5,9 @@ from msgspec import Struct
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.kubelet.actuate.cri.plan.conversion import sandbox_status
-from pykubelet.kubelet.actuate.criconfig.config_types import ConfigError, SandboxContext
-from pykubelet.kubelet.actuate.criconfig.dns import pod_dns
-from pykubelet.kubelet.actuate.criconfig.sandbox import sandbox_config
+from pykubelet.kubelet.actuate.cri_messages.config_types import ConfigError, SandboxContext
+from pykubelet.kubelet.actuate.cri_messages.dns import pod_dns
+from pykubelet.kubelet.actuate.cri_messages.sandbox import sandbox_config
 from pykubelet.kubelet.actuate.podruntime.log_directories import LogFiles
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import Cri, PodInputs
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodReason, PodRuntimeConfig

@@ -1,6 +1,6 @@
 """Collects the inputs of a container's CRI configuration from node, volumes, objects and files.
 
-The configuration itself is built by :mod:`pykubelet.kubelet.actuate.criconfig`, which has no effects.
+The configuration itself is built by :mod:`pykubelet.kubelet.actuate.cri_messages`, which has no effects.
 """
 
 from collections.abc import Mapping
@@ -10,16 +10,16 @@ from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.kubelet.actuate.actuate_types import HostMount
-from pykubelet.kubelet.actuate.criconfig.config_types import (
+from pykubelet.kubelet.actuate.cri_messages.config_types import (
     ContainerContext,
     DownwardContext,
     EnvContext,
     container_error,
 )
-from pykubelet.kubelet.actuate.criconfig.container import container_config
-from pykubelet.kubelet.actuate.criconfig.environment.env import container_environment, env_files
-from pykubelet.kubelet.actuate.criconfig.hosts import hosts_mount, managed_hosts, node_hosts, wants_hosts
-from pykubelet.kubelet.actuate.criconfig.names import pod_hostname
+from pykubelet.kubelet.actuate.cri_messages.container import container_config
+from pykubelet.kubelet.actuate.cri_messages.environment.env import container_environment, env_files
+from pykubelet.kubelet.actuate.cri_messages.hosts import hosts_mount, managed_hosts, node_hosts, wants_hosts
+from pykubelet.kubelet.actuate.cri_messages.names import pod_hostname
 from pykubelet.kubelet.actuate.podruntime.plan.restart import current
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import Images, PodInputs
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodRuntimeConfig

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, Transient
-from pykubelet.kubelet.actuate.criconfig.config_types import IdMapping, UserNamespace
+from pykubelet.kubelet.actuate.cri_messages.config_types import IdMapping, UserNamespace
 from pykubelet.models import codec
 
 UNIT: Final = 65536

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
 from pykubelet.base.units import MIB, Bytes
-from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
-from pykubelet.kubelet.actuate.criconfig.environment.downward import field_value, resource_value
+from pykubelet.kubelet.actuate.cri_messages.config_types import DownwardContext
+from pykubelet.kubelet.actuate.cri_messages.environment.downward import field_value, resource_value
 from pykubelet.kubelet.types.podspec import find_container
 from pykubelet.models.core_v1 import ConfigMap, DownwardAPIVolumeFile, KeyToPath, Pod, Secret
 

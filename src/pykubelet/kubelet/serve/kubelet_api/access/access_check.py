@@ -14,8 +14,8 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.serve.common.responses import matched_pattern
 from pykubelet.kubelet.serve.common.serving import MarkTrusted
 from pykubelet.kubelet.serve.common.slots import USER
-from pykubelet.kubelet.serve.kubelet_api.access.authn import Authenticator
-from pykubelet.kubelet.serve.kubelet_api.access.authz import Authorizer
+from pykubelet.kubelet.serve.kubelet_api.access.authentication import Authenticator
+from pykubelet.kubelet.serve.kubelet_api.access.authorization import Authorizer
 from pykubelet.kubelet.serve.kubelet_api.access.token_review_budget import Overloaded
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import ANONYMOUS, RequestAttributes, User
 from pykubelet.kubelet.serve.kubelet_api.plan.attributes import request_attributes

@@ -1,5 +1,0 @@
-"""The agent's decision on a runtime server that it finds.
-
-Pure: no module here reads files, clocks or the network, or awaits. Imports ``criserver.supervisor``; start reading in
-``adoption.py``.
-"""
