@@ -61,12 +61,12 @@ _descriptors = pytest.StashKey[Counter[str]]()
 
 
 def missing_for_root() -> str:
-    """Why tests marked `root` cannot run; empty if they can."""
+    """The reason why tests marked `root` cannot run; empty if they can."""
     return "" if os.geteuid() == 0 else "needs root: run the tests with sudo"
 
 
 def missing_for_runtime(chosen: str = "both") -> str:
-    """Why tests marked `runtime` cannot run on the chosen runtime; empty if they can."""
+    """The reason why tests marked `runtime` cannot run on the chosen runtime; empty if they can."""
     needed = [each for each in _PROGRAMS.items() if chosen != "criserver" or each[1] != "containerd"]
     packages = [package for program, package in needed if shutil.which(program) is None]
     packages += [package for file, package in _FILES.items() if not Path(file).exists()]

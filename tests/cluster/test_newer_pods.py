@@ -51,7 +51,7 @@ def first_token(token: Path) -> str:
 
 
 class Background:
-    """What takes its time, and so begins before the first test."""
+    """Operations that take long, and therefore begin before the first test."""
 
     def __init__(self, cluster: Cluster, home: Path) -> None:
         self.cluster = cluster

@@ -1,4 +1,4 @@
-"""What controllers see of pods that are being stopped: when a pod is replaced, and who gets traffic, depends on it."""
+"""Statuses of pods that are being stopped, as controllers see them: replacements and traffic depend on them."""
 
 import pytest
 

@@ -112,7 +112,7 @@ async def _created(races: Races, client: CriClient, name: str) -> tuple[SandboxI
 
 
 async def test_container_is_started_and_seen(races: Races) -> None:
-    """What the tests below rely on."""
+    """Without a race a container runs after its start and ends with its sandbox: the tests below rely on it."""
     async with CriClient.connect(races.server.endpoint) as client:
         sandbox, container = await _created(races, client, "undisturbed")
         await client.start_container(container)

@@ -1,4 +1,4 @@
-"""Whether the lists of the runtime server agree with the simulated machine: OCI runtime, cgroups, mounts, networks."""
+"""Checks that the lists of the runtime server agree with the simulated OCI runtime, cgroups, mounts and networks."""
 
 from collections.abc import Collection, Mapping
 

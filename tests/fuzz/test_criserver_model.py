@@ -32,7 +32,7 @@ _Record = TypeVar("_Record", SandboxRecord, ContainerRecord)
 
 @dataclass
 class Sandbox:
-    """What the client knows of one."""
+    """A sandbox as the client knows it."""
 
     id: str
     stop_tried: bool = False
@@ -43,7 +43,7 @@ class Sandbox:
 
 @dataclass
 class Container:
-    """What the client knows of one."""
+    """A container as the client knows it."""
 
     id: str
     sandbox: Sandbox

@@ -13,7 +13,7 @@ _NODE = "testnode"
 
 
 class ApiServer:
-    """What an agent that is the node ``testnode`` has reported, and the pods that it runs."""
+    """The API server of an agent that is the node ``testnode``: the reports of the agent, and the pods that it runs."""
 
     def __init__(self, server: FakeApiThread) -> None:
         self._server = server

@@ -18,7 +18,7 @@ from tests.manifests import BUSYBOX, config_map, container, pod
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _GIVEN = ("config", "agent.log", "manifests", "criserver.json", "criserver.yaml", "s", "log", "images")
-"""What the test makes itself."""
+"""Names of the files and directories that the test makes itself."""
 
 
 def _run(*words: str) -> str:
@@ -26,7 +26,7 @@ def _run(*words: str) -> str:
 
 
 def state(home: Path, cgroup: str) -> dict[str, list[str]]:
-    """What a reset has to restore."""
+    """Return the state that a reset has to restore, as lines by kind."""
     found = {}
     for program in ("iptables-save", "ip6tables-save"):
         lines = _run(program).splitlines()

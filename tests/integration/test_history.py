@@ -1,4 +1,4 @@
-"""What survives a restart of the agent: ages, events, timelines, and the ends of containers."""
+"""Ages, events, timelines and the ends of containers survive a restart of the agent."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What the daemons tell systemd, on a socket in its place."""
+"""Messages of the daemons to systemd, received on a socket in its place."""
 
 import os
 import signal

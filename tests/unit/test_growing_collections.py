@@ -1,4 +1,4 @@
-"""What an object of a daemon collects, it also lets go.
+"""An object of a daemon removes entries from each collection that it adds to.
 
 A dictionary, set or list that entries are only ever added to grows as long as the daemon runs, with each pod, image
 or client. Attributes that begin empty and are added to must be removed from in the same class, or be listed in
@@ -45,7 +45,7 @@ def attribute(node: ast.expr) -> str:
 
 
 class Uses(ast.NodeVisitor):
-    """What one class does with its attributes."""
+    """Uses of the attributes of one class."""
 
     def __init__(self) -> None:
         self.empty: set[str] = set()

@@ -1,4 +1,4 @@
-"""What tests share has one place: a module that is no test module, beside them or in ``pykubelet.testing``."""
+"""Code that tests share has one place: a module that is no test module, beside them or in ``pykubelet.testing``."""
 
 import ast
 import re

@@ -16,7 +16,7 @@ from tools.v2.machine import Machine, MachineError, MachineLostError, missing
 from tools.v2.smoke import BOOTED, NO_MACHINE, UNAVAILABLE, boot_limit, limited
 
 CACHE = Path(os.environ.get("PYKUBELET_V2_CACHE", project.ROOT / "build" / "v2"))
-"""Where the image of the machine is kept, and the console of the last one that was booted."""
+"""Directory of the machine's image, and of the console of the last machine that was booted."""
 RELEASE = os.environ.get("PYKUBELET_V2_RELEASE", "")
 """The Debian release of the machine; empty: that of the host."""
 ORDER = (

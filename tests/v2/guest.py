@@ -154,7 +154,7 @@ def events() -> list[str]:
 
 
 def sandboxes(endpoint: str = "unix:///run/pykubelet/criserver/criserver.sock") -> dict[str, int]:
-    """How many sandboxes of each pod the runtime server has that are ready, by the name of the pod."""
+    """Number of ready sandboxes that the runtime server has of each pod, by the name of the pod."""
     from pykubelet.kubelet.actuate.cri import CriClient
     from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -215,7 +215,7 @@ def _totals(directory: Path) -> dict[str, dict[str, int]]:
 
 
 def traces() -> dict[str, list[str]]:
-    """What an installed agent with pods leaves on the machine, by kind, to compare before with after."""
+    """Traces of an installed agent with pods on the machine, by kind, to compare before with after."""
     own = re.compile(r"kubepods|pykubelet|criserver|conmon|/pods/|cri-|crio-")
     firewall = [line for tool in ("iptables-save", "ip6tables-save") for line in _output(tool)]
     tops = ("/etc", "/var/lib", "/var/log", "/run")
@@ -300,9 +300,9 @@ def cgroup_of(identity: str) -> dict[str, Any]:
 
 
 def usage_and_cgroup(name: str, identity: str) -> dict[str, Any]:
-    """What the agent measures of the pod's container, and what its cgroup has just before and just after.
+    """Usage of the pod's container as the agent measures it, and that of its cgroup just before and just after.
 
-    With crun that is a child of the scope, which has some memory of the kernel beside it.
+    With crun the cgroup is a child of the scope, which has some memory of the kernel beside it.
     """
     path = cgroup_of(identity)["path"]
     before = _usage(path)

@@ -26,7 +26,7 @@ class Node:
         self._configuration: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         self._pods: set[str] = set()
         self.before: dict[str, list[str]] = {}
-        """What was on the machine before the first installation (``guest.traces``)."""
+        """Traces on the machine before the first installation (``guest.traces``)."""
 
     def install(self, *, compared: bool) -> None:
         """Install and start the units with runc and the systemd cgroup driver, and import an image.

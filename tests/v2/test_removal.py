@@ -33,11 +33,11 @@ STAYS = {
         '"block incoming localnet connections" -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP',
     },
 }
-"""What stays by the documentation (docs/install.md), and files of other programs: exactly these."""
+"""Traces that stay by the documentation (docs/install.md), and files of other programs: exactly these."""
 
 
 def left(node: Node) -> dict[str, list[str]]:
-    """What is on the machine now and was not before the installation."""
+    """Traces on the machine that were not there before the installation; ``STAYS`` is left out."""
     found: dict[str, list[str]] = node.ask(traces)
     return {
         kind: [row for row in rows if row not in node.before[kind] and row not in STAYS.get(kind, ())]

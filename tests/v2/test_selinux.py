@@ -46,7 +46,7 @@ def host_path(name: str, path: str) -> dict[str, Any]:
 
 
 def said(node: Node, pod: str, name: str) -> dict[str, bool]:
-    """What a container could do, by its log."""
+    """Results of the actions that a container tried, by its log; True: it could do one."""
     lines = node.shell(
         f"for i in $(seq 300); do grep -qs 'F done' /var/log/pods/*_{pod}-*/{name}/0.log && break; sleep 1; done; "
         f"cat /var/log/pods/*_{pod}-*/{name}/0.log"

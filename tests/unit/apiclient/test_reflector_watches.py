@@ -16,7 +16,7 @@ from pykubelet.models.core_v1 import ConfigMap
 from pykubelet.models.meta_v1 import ObjectMeta
 
 Step = WatchEvent[ConfigMap] | Exception | float
-"""What happens in a watch: an event, an error that ends it, or seconds that pass."""
+"""A step of a watch: an event, an error that ends it, or seconds that pass."""
 
 
 def bookmark(version: str) -> WatchEvent[ConfigMap]:

@@ -50,7 +50,7 @@ def test_malformed_configuration_names_the_field(document: dict[str, Any], messa
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the program of the helper ``test`` has to be."""
+    """Path at which the program of the helper ``test`` has to be."""
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return tmp_path / "docker-credential-test"
 

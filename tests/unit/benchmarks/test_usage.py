@@ -1,4 +1,4 @@
-"""What a run says of the time that the host of a virtual machine took."""
+"""Report of a run on the time that the host of a virtual machine took."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What `apply` asks of the agent, and what it does by itself."""
+"""`apply` has the agent apply the files, and applies those itself that the agent cannot."""
 
 import io
 import json

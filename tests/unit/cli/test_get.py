@@ -54,7 +54,7 @@ class FakeApi:
             "/pykubelet/v1/images": [{"id": "sha256:abc", "repoTags": ["a:1"], "size": 5}],
         }
         self.waits: dict[str, list[Any]] = {}
-        """What ``explain`` says that pods wait for, by namespace and name."""
+        """Waits of pods in the answers to ``explain``, by namespace and name."""
         self.queries: list[dict[str, object]] = []
         self.events: list[tuple[str, Any]] = []
 

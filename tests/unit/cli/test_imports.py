@@ -1,4 +1,4 @@
-"""What commands import: a command that runs a tenth of a second must not spend it on libraries it does not use."""
+"""Imports of commands: a command that runs a tenth of a second must not spend it on libraries it does not use."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What a pod that runs once has come to."""
+"""Outcome of a pod that runs once: its exit status, the containers with a log, and reasons that leave no hope."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How the description of a pod names the sources of its volumes."""
+"""The description of a pod names the source of each volume by its field."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which pods have reached, can still reach, or have missed what a command waits for."""
+"""Progress of pods towards the goal that a command waits for: reached, still possible, or missed."""
 
 from typing import Any
 

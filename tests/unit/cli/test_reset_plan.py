@@ -1,4 +1,4 @@
-"""Which firewall rules and directories ``reset`` takes for its own."""
+"""Firewall rules and directories that ``reset`` recognizes as its own."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the agent loads for the runtime server: nothing, when it runs on another runtime."""
+"""Modules of the runtime server that the agent loads: none, when it runs on another runtime."""
 
 import subprocess
 import sys

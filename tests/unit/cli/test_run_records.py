@@ -1,4 +1,4 @@
-"""What a killed run-once leaves in the manifest directory is found, and removed unless it was changed."""
+"""Objects that a killed run-once left in the manifest directory are found, and removed unless they were changed."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What the runtime server loads on start: what only few configurations use is imported with its first use."""
+"""Imports of the runtime server on start: a module that few configurations use is imported with its first use."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What tests of parts that talk to the API server share: the fake one, a client, objects in it, a hurried clock."""
+"""Common parts of tests that use the API server: the fake one, a client, objects in it, a hurried clock."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -21,7 +21,7 @@ class QuickClock(SystemClock):
         self.shift = 0.0
         self.jump = 0.0
         self.sleeps: list[float] = []
-        """What has been asked for, in seconds; the first thousand."""
+        """The requested delays in seconds; the first thousand."""
 
     def now(self) -> float:
         return super().now() + self.shift + self.jump

@@ -1,4 +1,4 @@
-"""Which layout a mount table shows."""
+"""The cgroup layout that a mount table shows."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a container may make of cgroups that it can write to: as many and as deep as it likes, with many processes."""
+"""Cgroups that a container may make in those that it can write to: any number, of any depth, with many processes."""
 
 import os
 import signal

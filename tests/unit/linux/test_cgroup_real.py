@@ -39,7 +39,7 @@ def parent(driver: CgroupDriver) -> Iterator[str]:
 
 
 def directories(layout: Layout, path: str) -> list[Path]:
-    """Where the cgroup is, in every hierarchy that has it."""
+    """Directories of the cgroup, in every hierarchy that has it."""
     if layout.mode is Mode.V2 and layout.unified:
         return [layout.unified / path.lstrip("/")]
     mounts = dict.fromkeys(layout.controllers.values())

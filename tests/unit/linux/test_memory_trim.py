@@ -1,4 +1,4 @@
-"""When memory is given back."""
+"""Memory is released soon after the start, and in each minute with work."""
 
 import asyncio
 import gc

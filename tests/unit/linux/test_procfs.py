@@ -1,4 +1,4 @@
-"""What /proc says of processes that may call themselves whatever they like."""
+"""Facts from /proc about processes that may call themselves whatever they like."""
 
 import errno
 import os

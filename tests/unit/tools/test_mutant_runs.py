@@ -1,4 +1,4 @@
-"""How `make mutants` runs tests: which tests a change concerns, and in which order."""
+"""Runs of tests by `make mutants`: the tests that a change concerns, and their order."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What a task waits for, and a callback brings: the task runs within the callback."""
+"""An answer that a task waits for, and a callback gives: the task runs within the callback."""
 
 import asyncio
 from contextvars import ContextVar, copy_context

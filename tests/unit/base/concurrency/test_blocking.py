@@ -15,7 +15,7 @@ from pykubelet.testing.wait import held_calls, settle, until
 
 @pytest.fixture
 def release() -> Iterator[threading.Event]:
-    """What hanging calls wait for; set at the end, so that no thread stays."""
+    """Event that hanging calls wait for; set at the end, so that no thread stays."""
     event = threading.Event()
     with held_calls():
         yield event

@@ -1,4 +1,4 @@
-"""What is ignored here is not ignored by the programs that are started."""
+"""Signals that this process ignores are not ignored by the programs that it starts."""
 
 import signal
 import subprocess

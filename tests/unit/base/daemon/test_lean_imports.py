@@ -1,4 +1,4 @@
-"""What the imports of the daemons leave out."""
+"""The imports of the daemons neither collect garbage nor load certificate authorities."""
 
 import asyncio
 import os

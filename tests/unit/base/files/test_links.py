@@ -1,4 +1,4 @@
-"""Which entries decide where a path leads."""
+"""Entries of directories that decide where a path leads."""
 
 from pathlib import Path
 

@@ -34,7 +34,7 @@ def versions(top: Path) -> None:
 
 
 class Followed:
-    """What the watch of a path tells; made again whenever the path leads elsewhere."""
+    """Changes that the watch of a path reports; the watch is made again whenever the path leads elsewhere."""
 
     def __init__(self, make: Callable[[], PathWatch]) -> None:
         self.made = 0

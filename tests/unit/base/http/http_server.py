@@ -30,7 +30,7 @@ Szs97WBlEAIhAPzKZr6nOfx3/sJT9WHMoprEFyFF+Eh2R9r90qtEm/3D
 
 @dataclass
 class HttpServer:
-    """Where it listens, and what it was asked."""
+    """An HTTP server of a test: its port, and the requests that it has received."""
 
     port: int = 0
     requests: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Which certificates of servers clients accept."""
+"""Clients accept the certificates of servers with their own name and a trusted authority, and no others."""
 
 import ssl
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What events are about."""
+"""The container that an event is about, by its field path."""
 
 from typing import Any
 

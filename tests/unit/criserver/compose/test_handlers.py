@@ -32,7 +32,7 @@ def factory(monkeypatch: pytest.MonkeyPatch) -> HandlerFactory:
 def test_base_that_cannot_be_read_for_the_moment_does_not_refuse_the_configuration(
     settings: Settings, factory: HandlerFactory
 ) -> None:
-    """What is refused is not read again before it changes."""
+    """A refused configuration is not read again before it changes."""
     with no_descriptors(), pytest.raises(Transient, match=r"base\.json cannot be read: Too many open files"):
         factory.build(settings)
     assert factory.build(settings).options["plain"].base == {"hooks": {}}

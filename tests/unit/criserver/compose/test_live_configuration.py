@@ -1,4 +1,4 @@
-"""What is in force of the files that are read without a reload, and what is wrong with them."""
+"""The contents in force of files that are read without a reload, and their problems."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the metrics of the server measure."""
+"""Calls and figures that the metrics of the server measure."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the server makes of the machine's facts."""
+"""Pods get only those SELinux labels that the policy of the machine knows."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is wrong in a file of registries is named with its place."""
+"""A mistake in a file of registries is named with its place."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What CreateContainer makes of a request, and which requests it refuses."""
+"""Containers that CreateContainer makes of requests, and the requests that it refuses."""
 
 from pathlib import Path
 

@@ -63,7 +63,7 @@ class FakeRegistry:
     delay: dict[str, float] = field(default_factory=dict)
     """Seconds that blobs take."""
     most: int = 0
-    """How many layers were asked for at once at most."""
+    """Highest number of layers that were requested at a time."""
     ranges: bool = True
     shift: int = 0
     """Bytes by which what it sends begins after what was asked for."""
@@ -75,7 +75,7 @@ class FakeRegistry:
     tells_digest: bool = True
     """Answers for manifests have Docker-Content-Digest."""
     head_status: int = 200
-    """What HEAD requests of manifests are answered."""
+    """Status of the answers to HEAD requests for manifests."""
     most_gets: int = 0
     """GET requests of manifests after which 429 is answered, if any."""
     exact_types: bool = False

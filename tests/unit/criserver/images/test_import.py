@@ -205,7 +205,7 @@ async def test_export_of_a_layer_that_fills_its_last_block_is_whole(tmp_path: Pa
 
 
 def save_for_docker(source: Path, target: Path) -> None:
-    """What ``docker save`` of old wrote: layers and configuration by free names, one layer a link to another."""
+    """Write an archive as an old ``docker save`` did: layers and configuration by free names, one layer a link."""
     with tarfile.open(source) as archive:
         blobs = {name: read(archive, name) for name in archive.getnames()}
     top = json.loads(blobs["index.json"])["manifests"][0]["digest"]

@@ -1,4 +1,4 @@
-"""What is kept of pulls that their registry interrupted, for how long, and what frees it before."""
+"""Data that is kept of pulls that their registry interrupted, for how long, and what frees it before."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ async def _interrupt(world: World, registry: FakeRegistry, name: str, layer: int
 
 @contextmanager
 def running(world: World) -> Iterator[None]:
-    """What interrupted pulls have left is collected within the block."""
+    """Collect the data of interrupted pulls within the block."""
     task = asyncio.create_task(world.images.interrupted.run(world.images.collect))
     try:
         yield

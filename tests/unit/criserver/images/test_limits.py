@@ -1,4 +1,4 @@
-"""What an image may say of itself: every field has a bound, and the refusal names it."""
+"""Every field in which an image describes itself has a bound, and the refusal names it."""
 
 import json
 import tracemalloc

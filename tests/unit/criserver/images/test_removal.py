@@ -1,4 +1,4 @@
-"""Which names, images and bytes a removal takes."""
+"""Names, images and bytes that a removal takes away."""
 
 from pykubelet.criserver.images import ImageConfig, ImageRecord, Layer
 from pykubelet.criserver.images.plan.removal import released_blob_bytes, released_layers, unused, without_name

@@ -1,4 +1,4 @@
-"""What all tests of namespaces need."""
+"""Fixtures that all tests of namespaces need."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -160,7 +160,7 @@ async def test_names_that_are_no_text(world: World) -> None:
 
 
 async def test_more_directories_in_passing_than_are_listed(world: World) -> None:
-    """What lies below keeps its mode all the same."""
+    """A directory of the layer below keeps its mode all the same."""
     await world.unpack([directory("z", 0o700)])
     many = [entry(f"{number}/" + f"{'n' * 200}/" * 19 + "f") for number in range(60)]
     await world.unpack([*many, entry("z/f")])

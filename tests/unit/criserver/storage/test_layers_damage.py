@@ -1,4 +1,4 @@
-"""What a start finds of layers: damage and leftovers are in the way of none, and go in the background."""
+"""Damaged layers and leftovers that a start finds do not affect other layers, and are removed in the background."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""What unpacking does with the disk: holes stay holes, a full disk is said and cleaned, what is used is known."""
+"""Unpacking keeps holes in files, reports a full disk and cleans up, and knows the disk usage of layers."""
 
 import gzip
 import io

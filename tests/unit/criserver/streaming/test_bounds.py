@@ -1,4 +1,4 @@
-"""What clients may take of the streaming server: memory, sessions, connections and waiting requests."""
+"""Bounds on clients of the streaming server: memory, sessions, connections and waiting requests."""
 
 import asyncio
 import gc

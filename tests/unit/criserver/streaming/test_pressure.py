@@ -22,14 +22,14 @@ from tests.unit.criserver.streaming.rig import INPUT, served
 
 _MESSAGE = b"\0" + b"x" * MIB
 _MOST = 24 * MIB
-"""With what the kernel holds for both ends of a connection on loopback."""
+"""Limit for unread data; it includes the buffers of the kernel for both ends of a connection on loopback."""
 _V4 = "v4.channel.k8s.io"
 Send = Callable[[], Awaitable[None]]
 Way = Callable[[StreamingServer, aiohttp.ClientSession, Path], AbstractAsyncContextManager[Send]]
 
 
 async def _flood(send: Send) -> int:
-    """How much can be sent until nothing moves any more."""
+    """Send until nothing moves any more; return the number of bytes."""
     sent = 0
     while sent <= 2 * _MOST:
         try:

@@ -1,4 +1,4 @@
-"""What the entries of a layer are charged: exact numbers of bytes and inodes, and the limits at their edges."""
+"""Charges for the entries of a layer: exact numbers of bytes and inodes, and the limits at their edges."""
 
 import tarfile
 from pathlib import Path

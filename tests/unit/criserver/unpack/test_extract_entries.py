@@ -1,4 +1,4 @@
-"""What the entries of a layer become: content, holes, owners, modes, times, and what takes the place of something."""
+"""Files that the entries of a layer become: content, holes, owners, modes, times, and replacements of other files."""
 
 import errno
 import os

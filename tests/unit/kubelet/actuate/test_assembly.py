@@ -1,4 +1,4 @@
-"""How a configuration becomes the settings of the components that act on the machine."""
+"""The configuration becomes the settings of the components that act on the machine."""
 
 from pathlib import Path
 

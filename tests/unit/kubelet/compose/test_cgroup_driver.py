@@ -1,4 +1,4 @@
-"""Which cgroup driver counts when agent and runtime differ; against a server with that one call."""
+"""The cgroup driver that counts when agent and runtime differ; against a server with that one call."""
 
 import asyncio
 from collections.abc import AsyncIterator

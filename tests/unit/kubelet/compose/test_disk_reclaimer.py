@@ -1,4 +1,4 @@
-"""What is removed when a disk is short, before a pod is evicted: over real pod workers."""
+"""Containers and images that are removed when a disk is short, before a pod is evicted: over real pod workers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""What the owner of a pod is told of blocking calls that hang."""
+"""The owner of a pod gets an event about blocking calls that hang."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the agent says about feature gates, and what its documentation says."""
+"""Feature gates as the agent handles them, and as its documentation lists them."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""When the kubelet API server is enabled."""
+"""Configurations that enable the kubelet API server."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whether a container that has ended runs again."""
+"""A container that has ended runs again if its policy or a restart rule says so."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where the limits of a container are, in directories laid out as runc and crun leave them."""
+"""The cgroup that has the limits of a container, in directories laid out as runc and crun leave them."""
 
 from pathlib import Path
 

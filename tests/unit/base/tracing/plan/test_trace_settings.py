@@ -1,4 +1,4 @@
-"""Which settings of traces are valid."""
+"""Valid and invalid settings of traces."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the live view collects of an agent."""
+"""Data that the live view collects of an agent."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a container has changed, as a layer; the container may have made it to hurt."""
+"""Changes of a container to its files, as a layer; the container may have made them to do harm."""
 
 import os
 import stat

@@ -135,7 +135,7 @@ async def test_archive_has_the_files_that_checkpointctl_reads(tmp_path: Path, mo
 
 
 async def test_log_is_that_of_the_moment_of_the_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the container writes afterwards is written again by the restored one."""
+    """Lines that the container writes after the dump are written again by the restored one."""
     async with rig_in(tmp_path, monkeypatch) as rig:
         resumed = rig.home / "bin" / "runc"
         resumed.write_text(

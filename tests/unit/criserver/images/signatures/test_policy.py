@@ -1,4 +1,4 @@
-"""Which rule is that of an image, and whether an image that is present may be used."""
+"""The rule of the policy for an image, and the decision whether an image that is present may be used."""
 
 from collections.abc import Mapping
 

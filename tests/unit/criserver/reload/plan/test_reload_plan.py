@@ -1,4 +1,4 @@
-"""Which fields of a new configuration take effect at once."""
+"""Fields of a new configuration that take effect at once, and those that wait for a restart."""
 
 from pathlib import Path
 

@@ -90,7 +90,7 @@ class Filter:
         return int.from_bytes(value.to_bytes(4, "little"))
 
     def __call__(self, architecture: int, number: int, *arguments: int) -> int:
-        """What the kernel does about a call."""
+        """Return the action of the kernel for a system call."""
         words = (*arguments, *[0] * (6 - len(arguments)))
         data = struct.pack(f"{self._order}iIQ6Q", number, architecture, 0, *words)
         accumulator = at = 0

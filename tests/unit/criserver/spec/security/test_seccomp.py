@@ -94,7 +94,7 @@ def test_tracing_is_for_kernels_that_filter_after_the_tracer() -> None:
 
 
 def test_no_call_is_listed_twice() -> None:
-    """What every process may do needs no capability; a name in both tables would hide a mistake."""
+    """Calls that every process may make need no capability; a name in both tables would hide a mistake."""
     both = {name for calls in WITH_CAPABILITY.values() for name in calls.split()} & ALLOWED
     assert both == set()
     assert not any(each.allowed & ALLOWED for each in ARCHITECTURES.values())

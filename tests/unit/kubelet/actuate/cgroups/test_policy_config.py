@@ -1,4 +1,4 @@
-"""What the configuration requires of the resource settings of pods."""
+"""Requirements of the configuration on the resource settings of pods."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the runtime's lists tell without the desired pods."""
+"""Facts that the runtime's lists tell without the desired pods."""
 
 from pykubelet.kubelet.actuate.cri.plan.conversion import newest_sandbox
 from pykubelet.kubelet.actuate.cri.plan.runtime_lists import bare_pods, first_mountpoint

@@ -31,7 +31,7 @@ JUMPS = ["filter -C OUTPUT -j KUBE-FIREWALL", "filter -C INPUT -j KUBE-FIREWALL"
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What iptables is called with; ip6tables is missing."""
+    """File with the calls of iptables; ip6tables is missing."""
     log = tmp_path / "log"
     (tmp_path / "log.kind").write_text("legacy")
     (tmp_path / "iptables").write_text(PROGRAM.format(log=log))

@@ -1,4 +1,4 @@
-"""What is known of the container runtime before and after its first reply."""
+"""Facts about the container runtime before and after its first reply."""
 
 import pytest
 

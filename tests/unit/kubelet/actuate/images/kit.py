@@ -1,4 +1,4 @@
-"""What tests of the image manager work with: a fake runtime, pull secrets and recorders, in virtual time."""
+"""Parts for tests of the image manager: a fake runtime, pull secrets and recorders, in virtual time."""
 
 import base64
 import json
@@ -114,7 +114,7 @@ class Secrets:
 
 @dataclass
 class Kit:
-    """What a test works with."""
+    """The fakes of a test, and image managers that use them."""
 
     clock: VirtualClock
     cri: FakeCri

@@ -1,4 +1,4 @@
-"""What a pod is told about a pull of its image."""
+"""Events and errors by which a pod is told about a pull of its image."""
 
 import asyncio
 

@@ -36,7 +36,7 @@ from tests.unit.kubelet.actuate.podruntime.build import (
 
 @dataclass(frozen=True)
 class Want:
-    """What has to be done, by name."""
+    """Expected actions, with the names of the containers."""
 
     start: str = ""
     init: str = ""

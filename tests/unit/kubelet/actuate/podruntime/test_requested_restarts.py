@@ -1,4 +1,4 @@
-"""Which attempts a requested restart replaces, and that it replaces them once."""
+"""A requested restart replaces the attempts that it is bound to, and replaces them once."""
 
 from pykubelet.kubelet.actuate.cri_messages.labels import container_hash
 from pykubelet.kubelet.actuate.podruntime.plan.actions import compute_pod_actions

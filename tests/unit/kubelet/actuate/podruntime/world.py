@@ -267,7 +267,7 @@ class World:
 
     @property
     def measured(self) -> list[str]:
-        """What the meter was told."""
+        """Lines that the meter has recorded."""
         assert isinstance(self.deps.telemetry.metrics, RecordingMeter)
         return self.deps.telemetry.metrics.lines
 
@@ -282,7 +282,7 @@ class World:
         return Path(self.config.pod_logs_dir) / f"{ref.namespace}_{ref.name}_{ref.uid}"
 
     def prepare(self, pod: Pod) -> None:
-        """What the volume manager does before a sync."""
+        """Do the work of the volume manager before a sync."""
         self.files.prepare(ref_of(pod).uid)
 
     async def status(self, pod: Pod) -> PodRuntimeStatus:

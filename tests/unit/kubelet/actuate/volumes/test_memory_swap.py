@@ -1,4 +1,4 @@
-"""Whether volumes in memory may reach a swap device."""
+"""Volumes in memory may reach a swap device, if there is one and the kernel cannot prevent it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the configuration demands of the machine before the agent starts."""
+"""Demands of the configuration on the machine before the agent starts."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ CLUSTER = ClusterSettings(Path("/none"))
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was done with the kernel's tunables, on a machine where they differ."""
+    """Calls that check or set the kernel's tunables, on a machine where they differ."""
     made: list[str] = []
 
     def check() -> None:

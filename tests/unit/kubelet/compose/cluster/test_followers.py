@@ -1,4 +1,4 @@
-"""What of node mode hears of each pod, and of each version of the Node object."""
+"""Components of node mode that are notified of each pod, and of each version of the Node object."""
 
 import asyncio
 from typing import Any

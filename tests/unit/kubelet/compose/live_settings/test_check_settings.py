@@ -1,4 +1,4 @@
-"""What would end the agent later is found before anything changes."""
+"""A fault that would end the agent later is found before anything changes."""
 
 import socket
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the local API shows of the other stages, and how a pod is explained."""
+"""The view of the other stages in the local API, and the explanation of a pod."""
 
 from typing import Any
 from unittest.mock import Mock, create_autospec

@@ -1,4 +1,4 @@
-"""What clients of the local API may request of a pod."""
+"""Requests for a pod that clients of the local API may make."""
 
 import asyncio
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""What a reload changes, and the state of each field."""
+"""Changes that a reload makes, and the state of each field."""
 
 from msgspec.structs import replace
 

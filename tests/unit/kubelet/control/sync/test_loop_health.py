@@ -1,4 +1,4 @@
-"""How long the sync loop may do nothing."""
+"""The longest time that the sync loop may do nothing."""
 
 from pykubelet.kubelet.control.sync.plan.loop_health import stuck_after
 

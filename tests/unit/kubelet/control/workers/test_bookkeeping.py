@@ -1,4 +1,4 @@
-"""What the set of workers remembers of its pods, counts and records, and for how long."""
+"""Pods, counts and records that the set of workers remembers, and for how long."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""How pods with a worker are counted."""
+"""Counts of pods with a worker."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""Which properties of the node count for admission: its own, or those of its object in the API server."""
+"""Properties of the node that count for admission: its own, or those of its object in the API server."""
 
 from pykubelet.kubelet.desired.admission import NodeProperties
 from pykubelet.kubelet.desired.admission.plan.node_properties import in_cluster, in_order, own_labels

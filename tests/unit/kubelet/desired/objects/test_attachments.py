@@ -1,4 +1,4 @@
-"""Why a volume is not attached."""
+"""Reasons why a volume is not attached."""
 
 import pytest
 

@@ -70,7 +70,7 @@ class Rig:
         return {each["metadata"]["name"] for each in self.api.all("pods")}
 
     def watch(self) -> None:
-        """What the API server has comes in."""
+        """Deliver the pods of the API server as its watch does."""
         for old in self.pods.mirrors():
             self.pods.remove(PodUID(old.metadata.uid))
         for each in self.api.all("pods"):

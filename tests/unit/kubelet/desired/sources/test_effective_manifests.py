@@ -1,4 +1,4 @@
-"""Which version of a manifest is in force, which of equal names wins, and what the sync loop receives."""
+"""The version of a manifest in force, the winner among equal names, and the changes that the sync loop receives."""
 
 from datetime import UTC, datetime
 

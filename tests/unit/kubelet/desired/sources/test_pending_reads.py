@@ -1,4 +1,4 @@
-"""When a file that is being changed is read."""
+"""A file that is being changed is read after its last change, or after the maximum wait."""
 
 import math
 

@@ -73,7 +73,7 @@ class Machine:
         self.closed = True
 
     def notify(self) -> None:
-        """What the kernel does when memory may be short."""
+        """Wake the manager as the kernel does when memory may be short."""
         self._alarm.wake()
 
     def pressure(self, *thresholds: Threshold, max_grace: int = 0) -> EvictionManager:

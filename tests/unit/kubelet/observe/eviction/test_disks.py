@@ -1,4 +1,4 @@
-"""What the file systems of a node mean for signals, ranking and reclaim."""
+"""Effects of a node's file systems on signals, ranking and reclaim."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When memory is looked at again, and what the kernel has to report."""
+"""The time of the next look at memory, and the growth that the kernel has to report."""
 
 import pytest
 

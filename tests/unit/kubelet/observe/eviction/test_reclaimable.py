@@ -1,4 +1,4 @@
-"""Which dead containers may be removed when a disk is short."""
+"""Dead containers that may be removed when a disk is short."""
 
 import pytest
 

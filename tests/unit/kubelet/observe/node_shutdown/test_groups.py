@@ -1,4 +1,4 @@
-"""Which pods end together at a node shutdown, and with which grace period."""
+"""Groups of pods that end together at a node shutdown, and their grace periods."""
 
 import pytest
 

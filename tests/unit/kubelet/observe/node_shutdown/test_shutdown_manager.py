@@ -53,7 +53,7 @@ class Machine:
     connections: int = 0
     closes: int = 0
     closing: asyncio.Event | None = None
-    """What the end of a connection waits for."""
+    """Event that the end of a connection waits for."""
 
     @property
     def drop_in(self) -> Path:

@@ -80,14 +80,14 @@ class Runtime:
         self.hold: asyncio.Event | None = None
         """Answers are made up when the call comes and given when this is set."""
         self.stream_error = stream_error
-        """With what `watch` fails at once; None: it lasts."""
+        """Error with which `watch` fails at once; None: it lasts."""
         self.streams = 0
         self._deliver: Callable[[RuntimeEvent], None] | None = None
         self._break = asyncio.Event()
         self.events: list[tuple[str, str, str]] = []
         self.times: list[Seconds] = []
         self.recoveries: list[Seconds] = []
-        """When pods could be listed again."""
+        """Times at which pods could be listed again."""
         self.metrics = Recorder()
         self.pleg = Pleg(
             PlegDeps(

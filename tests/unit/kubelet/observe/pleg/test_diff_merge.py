@@ -1,4 +1,4 @@
-"""What an event that shows its whole pod makes of what was known."""
+"""An event that shows its whole pod is merged into the known state of the pod."""
 
 from msgspec.structs import replace
 

@@ -1,4 +1,4 @@
-"""What an event of the runtime leads to, by what PLEG knows of its container."""
+"""Effects of an event of the runtime, by the facts that PLEG knows of its container."""
 
 import pytest
 

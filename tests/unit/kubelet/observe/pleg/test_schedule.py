@@ -1,4 +1,4 @@
-"""When PLEG lists and checks pods, whether it trusts events, and its health."""
+"""Times at which PLEG lists and checks pods, its trust in events, and its health."""
 
 import pytest
 

@@ -121,7 +121,7 @@ class Node:
         self.recorded.append((container, reason, message))
 
     def times(self, probe_type: ProbeType) -> list[Seconds]:
-        """When probes of that type were made, in seconds since the start."""
+        """Times of the probes of that type, in seconds since the start."""
         return [at for at, each, _ in self.asked if each is probe_type]
 
     def results(self, cid: str, at: PodRuntimeStatus) -> ContainerProbes | None:

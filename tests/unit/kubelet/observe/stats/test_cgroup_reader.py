@@ -1,4 +1,4 @@
-"""What is read of one cgroup, where its figures are in two."""
+"""Figures that are read of a container's cgroup, also where they are in two cgroups."""
 
 from collections.abc import Iterator
 from itertools import count

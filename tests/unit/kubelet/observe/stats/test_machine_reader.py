@@ -1,4 +1,4 @@
-"""What is read of a pod's network."""
+"""The list of a pod's network interfaces is bounded."""
 
 from pathlib import Path
 

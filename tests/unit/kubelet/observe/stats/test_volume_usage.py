@@ -1,4 +1,4 @@
-"""What pods' files take, on a real directory."""
+"""Disk usage of pods' files, on a real directory."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""When changed files are read."""
+"""Changed files are read soon after they are complete, and after a maximum wait at the latest."""
 
 import math
 

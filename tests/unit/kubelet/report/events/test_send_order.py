@@ -1,4 +1,4 @@
-"""When events are sent to the API server, and in which order."""
+"""The time at which events are sent to the API server, and their order."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def order(*events: tuple[float, str, str], limit: int = 100) -> SendOrder[str]:
 
 
 def sent(made: SendOrder[str], now: float) -> list[str]:
-    """What is sent at this time."""
+    """Remove the events that are sent at this time; return them in their order."""
     keys = []
     while (item := made.first(now)) is not None:
         keys.append(item.removesuffix("!"))

@@ -1,4 +1,4 @@
-"""Which changes of resources count as resizes."""
+"""Changes of resources that count as resizes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What makes the node not ready, and when its images are listed again."""
+"""Faults that make the node not ready, and the times at which its images are listed again."""
 
 import pytest
 

@@ -73,7 +73,7 @@ def compute(
 
 
 class Node:
-    """What the status manager asks of the node."""
+    """The node's properties that the status manager reads."""
 
     host_ips = ("192.0.2.1",)
     runtime_name = "containerd"

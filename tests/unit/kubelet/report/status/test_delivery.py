@@ -1,4 +1,4 @@
-"""Which statuses of a pod are held back, and which are sent at once."""
+"""Statuses of a pod that are held back, and those that are sent at once."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which status may follow on another, and the final status."""
+"""Statuses that may follow another one, and the final status."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What the delivery of a status does next."""
+"""The next request in the delivery of a status."""
 
 from datetime import UTC, datetime
 

@@ -25,7 +25,7 @@ PROBE = core.Probe(exec=core.ExecAction(command=("true",)))
 def known(
     runtime: PodRuntimeStatus, probes: Mapping[ContainerID, ContainerProbes] | None = None, **more: Any
 ) -> StatusInput:
-    """What a worker reports."""
+    """Return the report of a worker."""
     return StatusInput(runtime, probes or {}, **more)
 
 

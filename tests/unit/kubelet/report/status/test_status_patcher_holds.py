@@ -1,4 +1,4 @@
-"""When statuses are sent to the API server: progress is held back for a moment. In virtual time."""
+"""Times at which statuses are sent to the API server: progress is held back for a moment. In virtual time."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Which restarts are possible."""
+"""Restarts that are possible, and those that are refused."""
 
 from datetime import UTC, datetime
 

@@ -122,7 +122,7 @@ class Front:
     base: str
     proxy: StreamProxy
     running: list[web.Request]
-    """What is being served."""
+    """Requests that are being served."""
 
     def connect(self, path: str = "exec", protocol: str = V5) -> aiohttp.client._WSRequestContextManager:
         return self.session.ws_connect(f"{self.base}/{path}", protocols=(protocol,), ssl=False)
