@@ -1,4 +1,4 @@
-"""What ``explain`` costs the start of a pod: ``python -m benchmarks.decisions``; needs no root and no runtime.
+"""The cost of ``explain`` for the start of a pod: ``python -m benchmarks.decisions``; needs no root and no runtime.
 
 One start is an admission and three syncs: nothing exists, then the sandbox, then all containers run. ``decide`` is the
 computation of the actions with their reasons, which is done in any case; ``record`` is what is done for the journal

@@ -47,7 +47,7 @@ class _Player:
     """Command that ends them."""
     log_of: Callable[[str], Path | None]
     processes: Callable[[], list[int]]
-    """What runs for the pods besides their containers."""
+    """Processes that run for the pods besides their containers."""
 
 
 @dataclass(frozen=True, slots=True)

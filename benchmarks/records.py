@@ -1,4 +1,4 @@
-"""What the journal and the history keep of 100 pods: ``python -m benchmarks.records``; needs no root and no runtime.
+"""Memory of journal and history for 100 pods: ``python -m benchmarks.records``; needs no root and no runtime.
 
 Each pod is admitted, started in the usual steps with the usual events, and restarted once. Events and timelines are
 kept in any case; the memory of all recorders, less that of these two, is what journal and history add.

@@ -71,7 +71,7 @@ def stolen_seconds() -> float:
 
 
 def stolen_remark(seconds: float, elapsed: float) -> str:
-    """What a reader must know of the time that the host took in a run of that length; empty: it does not matter."""
+    """Remark for readers on the time that the host took in a run of that length; empty: it does not matter."""
     share = seconds / elapsed
     if share < _STOLEN_SHARE:
         return ""

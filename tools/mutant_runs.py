@@ -44,7 +44,7 @@ class UnusableError(Exception):
 
 @dataclass(slots=True)
 class Record:
-    """What the tests do without a change. Tests are numbers: their places in the order of collection."""
+    """A run of the tests without a change. Tests are numbers: their places in the order of collection."""
 
     executed: dict[Function, set[int]] = field(default_factory=dict)
     """The tests that execute a function, by function. A function that only a fixture of a wider scope than a test

@@ -104,7 +104,7 @@ class Score:
     equivalent: int = 0
     seconds: float = 0.0
     broken: str = ""
-    """Why no mutant could be tried; empty otherwise."""
+    """The reason why no mutant could be tried; empty otherwise."""
 
     @property
     def share(self) -> float:

@@ -1,4 +1,4 @@
-"""What a fault is: a line of the table."""
+"""The type of a fault: a line of the table."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager

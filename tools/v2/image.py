@@ -28,7 +28,7 @@ _MODULES = ("virtio_pci", "virtio_blk", "ext4")
 """Kernel modules that are needed before the root file system is there."""
 _PACKED = ".xz"
 PROJECT_DIRECTORY = "/opt/pykubelet"
-"""Where the machine has the source tree: its second disk."""
+"""Directory of the source tree on the machine: its second disk."""
 _UNITS_OFF = (
     # They compile for minutes in an emulated machine; pykubelet loads its own profile.
     "apparmor.service",

@@ -66,7 +66,7 @@ class Machine:
         self._received = b""
         self._accelerator = ""
         self.boot_seconds = 0.0
-        """How long the first boot took."""
+        """Duration of the first boot."""
 
     @property
     def accelerator(self) -> str:
@@ -80,7 +80,7 @@ class Machine:
 
     @property
     def console(self) -> Path:
-        """What the kernel and systemd have written to the serial console."""
+        """File with the output of the kernel and systemd on the serial console."""
         return self._directory / "console.log"
 
     @property
@@ -299,7 +299,7 @@ def kvm_works(device: Path = Path("/dev/kvm"), processors: Path = Path("/proc/cp
 
 
 def missing() -> str:
-    """Why no machine can be started here; empty if one can."""
+    """The reason why no machine can be started here; empty if one can."""
     needed = {PROGRAM: "qemu-system-x86", "mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs"}
     packages = [package for program, package in needed.items() if shutil.which(program) is None]
     if packages:

@@ -1,4 +1,4 @@
-"""What makes the emulated machine one whose kernel enforces SELinux: packages, policy, and labels of its root disk."""
+"""Makes the emulated machine one whose kernel enforces SELinux: packages, policy, and labels of its root disk."""
 
 import hashlib
 import shutil

@@ -32,16 +32,16 @@ _END_SECONDS = 5.0
 _LEAST_MEMORY = 3 << 30
 """Memory that the host must have, in bytes: the machine has 2 GiB."""
 _TIMES_BOOT = 8.0
-"""How many times as long as its boot the short form takes at least before it can be told to hang."""
+"""The short form must take at least so many times as long as its boot before it is judged to hang."""
 _LOOK_SECONDS, _IDLE = 20.0, 0.5
-"""For how long the machine is looked at before the end, and the share of it for which a waiting one is busy at most."""
+"""Time for which the machine is watched before the end, and the share of it for which a waiting one is busy at most."""
 _CONSOLE_LINES = 12
 _NICE = -10
 _NAME = "tests in an emulated machine (cgroup v2, systemd)"
 
 
 def boot_limit() -> float:
-    """How long the machine may take to boot, in seconds."""
+    """Longest time that the machine may take to boot, in seconds."""
     return float(os.environ.get(_LIMIT, "1800"))
 
 
@@ -74,19 +74,19 @@ def main(cache: Path, tests: Sequence[str], seconds: float = _SECONDS) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is known of a run; times are in seconds."""
+    """Facts about a run; times are in seconds."""
 
     status: int | None
     """Exit status of the tests; None if they did not end in time."""
     passed: float
-    """How long it took."""
+    """Duration of the run."""
     boot: float
-    """How long the boot took; 0 if the machine has not booted."""
+    """Duration of the boot; 0 if the machine has not booted."""
     since_boot: float
     busy: float
     """Share of the last time for which the machine had something to do, or waited for a processor of the host."""
     unavailable: str
-    """Why there is no machine, if it is known."""
+    """The reason why there is no machine, if it is known."""
 
 
 def judge(run: Run) -> tuple[str, str]:
@@ -105,13 +105,13 @@ def judge(run: Run) -> tuple[str, str]:
 
 
 def _boot_of(cache: Path) -> tuple[float, float]:
-    """How long the boot took, and how long ago it ended; zeros without one."""
+    """Duration of the boot, and time since its end; zeros without one."""
     file = cache / BOOTED
     return (float(_content(file).split()[0]), time.time() - file.stat().st_mtime) if file.exists() else (0.0, 0.0)
 
 
 def _used(cache: Path) -> float:
-    """For how many seconds the machine's processor has run or waited for one of the host; 0 without a machine."""
+    """Seconds for which the machine's processor has run or waited for one of the host; 0 without a machine."""
     words = _content(cache / BOOTED).split()
     with contextlib.suppress(OSError, IndexError, ValueError):
         tasks = Path(f"/proc/{words[1]}/task").iterdir()
