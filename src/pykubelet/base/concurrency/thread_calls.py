@@ -29,7 +29,7 @@ _PARALLEL: Final = 6
 """Short calls of all owners at a time: more would only hinder each other at the interpreter lock."""
 SHORT: Final[Seconds] = 0.05
 _RESOLUTION: Final[Seconds] = 0.001
-"""By how much a timer may fire early."""
+"""Time by which a timer may fire early."""
 _GRACE: Final[Seconds] = 5.0
 """Time for a function that was given up, and told to stop, to end."""
 

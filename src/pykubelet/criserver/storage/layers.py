@@ -51,7 +51,7 @@ _LONGEST_RECORD = 1 << 16
 _REMOVAL: Seconds = 30.0
 """Deadline for the removal of a layer, its record or its mounts; a longer one continues and is checked again later."""
 _LOOK: Seconds = 0.25
-"""For how long the directories that a layer does not describe are looked for below it, of one layer at a time. After
+"""Time for which the directories that a layer does not describe are looked for below it, of one layer at a time. After
 that it is unpacked over the layers below, by a worker, as if one had been found. An image may have five million."""
 _decoder = msgspec.json.Decoder(LayerMeta)
 

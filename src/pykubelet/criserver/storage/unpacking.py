@@ -42,7 +42,7 @@ _SHORT: Final[Seconds] = 1.0
 """After this time a worker does not count any more, so that one more may run, and the kernel shares the processors.
 Three layers of an image run at a time, so that each of its 500 layers could hold up a layer of another image for it."""
 _STANDBY: Final[Seconds] = 86_400.0
-"""For how long a worker waits for a layer; its download may be slow."""
+"""Time for which a worker waits for a layer; its download may be slow."""
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""After how long without an event handled the sync loop is taken for stuck. Pure."""
+"""Decides after which time without a handled event the sync loop is considered stuck. Pure."""
 
 from typing import Final
 
