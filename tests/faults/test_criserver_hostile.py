@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.linux.system import boot_id
@@ -337,31 +338,59 @@ def test_server_starts_with_other_file_types_in_place_of_its_files(yard: Yard) -
     yard.do(use)
 
 
-@pytest.mark.parametrize("kind", ["link", "hard link", "fifo"])
+@pytest.mark.parametrize("kind", ["link", "hard link", "fifo", "directory"])
 def test_log_is_written_to_a_file_of_its_own_whatever_is_in_its_place(yard: Yard, tmp_path: Path, kind: str) -> None:
     """Another pod with a volume on the directory of logs has put it there, before the start or a rotation."""
     target, log = tmp_path / "target", yard.logs / "trap.log"
     target.write_text("a file of the node\n")
 
-    def put_trap() -> None:
-        log.unlink(missing_ok=True)
-        if kind == "fifo":
-            os.mkfifo(log)
-        else:
-            (log.symlink_to if kind == "link" else log.hardlink_to)(target)
+    def put_trap(place: Path) -> None:
+        place.unlink(missing_ok=True)
+        match kind:
+            case "fifo":
+                os.mkfifo(place)
+            case "directory":
+                place.mkdir()
+            case _:
+                (place.symlink_to if kind == "link" else place.hardlink_to)(target)
 
     async def logged() -> bool:
         return stat.S_ISREG(log.lstat().st_mode) and "stdout F tick" in log.read_text()
 
     async def work(client: CriClient) -> None:
-        put_trap()
+        put_trap(log)
         container = await yard.container(client, "trap", "while :; do echo tick; sleep 0.1; done", log=log.name)
         await until_answer(logged)
-        put_trap()
+        put_trap(log)
+        put_trap(log.with_name("trap.log.tmp"))  # conmon opens the next log by this name
         await client.reopen_container_log(container)
         await until_answer(logged)
+        assert not os.path.lexists(log.with_name("trap.log.tmp"))
         await yard.clear(client)
 
     yard.logs.mkdir(exist_ok=True)
     yard.do(work)
     assert target.read_text() == "a file of the node\n"
+
+
+@pytest.mark.parametrize("length", [251, 252, 255])
+def test_container_whose_log_has_a_long_name_goes_on_after_a_rotation(yard: Yard, length: int) -> None:
+    """conmon, which adds four characters, ends if it cannot open the next log."""
+    log = yard.logs / f"{'l' * (length - 4)}.log"
+    script = "while :; do echo tick; sleep 0.1; done"
+
+    async def logged() -> bool:
+        return "stdout F tick" in log.read_text()
+
+    async def work(client: CriClient) -> None:
+        container = await yard.container(client, f"long-{length}", script, log=log.name)
+        await until_answer(logged)
+        with contextlib.nullcontext() if length <= 251 else pytest.raises(Invalid, match="at most 251 bytes"):
+            await client.reopen_container_log(container)
+        log.write_text("")
+        await until_answer(logged)
+        assert (await client.container_status(container)).status.state == pb.CONTAINER_RUNNING
+        await yard.clear(client)
+
+    yard.logs.mkdir(exist_ok=True)
+    yard.do(work)

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import stat
 from pathlib import Path
 
 from msgspec import Struct
@@ -10,7 +9,7 @@ from msgspec import Struct
 from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.criserver.types import ContainerID
-from pykubelet.linux.errors import raise_passing, wrap
+from pykubelet.linux.errors import raise_passing
 
 _CONTROL = "ctl"
 _OOM = "oom"
@@ -37,22 +36,6 @@ def read_exit(exits: Path, bundle: Path, container: ContainerID) -> Exit | None:
     # conmon renames the complete file into place; an empty file means that the disk was full.
     code = int(text) if text.strip().lstrip("-").isdecimal() else 255
     return Exit(code, at, (bundle / _OOM).exists())
-
-
-def clear_log_place(log: Path) -> None:
-    """Remove what has the name of a log and is no file of its own; conmon, which opens it next, makes another one.
-
-    A pod with a volume on the directory of logs can put a link there, through which conmon would write to any file of
-    the node, or a FIFO, which would block conmon. Permanent, Transient: it cannot be removed. Blocks briefly.
-    """
-    try:
-        found = log.lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-            log.unlink()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise wrap(error, f"cannot remove {log}, which is no regular file, to write a log there") from error
 
 
 def reopen_log(bundle: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import threading
 from pathlib import Path
 
@@ -131,6 +132,12 @@ async def _with_log(rig: Rig, tmp_path: Path) -> tuple[ContainerID, Path, int]:
     return container.id, tmp_path / "logs" / "log", os.open(control, os.O_RDWR)
 
 
+def _wait_for_request(control: int) -> None:
+    """Read the request to reopen the log, as conmon does."""
+    assert select.select([control], [], [], 30)[0], "conmon is not asked"
+    assert os.read(control, 100) == b"2 0 0\n"
+
+
 async def test_reopened_log_exists_when_the_call_returns(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container, log, control = await _with_log(rig, tmp_path)
@@ -143,7 +150,7 @@ async def test_reopened_log_exists_when_the_call_returns(tmp_path: Path) -> None
         def monitor() -> None:
             os.read(control, 100)
             waited.wait(30)
-            log.touch()
+            log.with_name("log.tmp").rename(log)
 
         thread = threading.Thread(target=monitor)
         thread.start()
@@ -156,6 +163,77 @@ async def test_reopened_log_exists_when_the_call_returns(tmp_path: Path) -> None
         await call
         os.close(control)
         assert log.exists()
+        await rig.containers.lifecycle.remover.remove(container)
+
+
+async def test_log_that_a_pod_replaces_while_it_is_reopened_is_reopened_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pod wins the race: conmon opens a link, and writes to its target until the next attempt."""
+    async with rig_in(tmp_path) as rig:
+        container, log, control = await _with_log(rig, tmp_path)
+        reopener = LogReopener(table=rig.containers.table, directories=rig.deps.directories, clock=SystemClock())
+        following, target = log.with_name("log.tmp"), tmp_path / "target"
+
+        def monitor(replaced: int) -> None:
+            for number in range(3):
+                _wait_for_request(control)
+                if number < replaced:
+                    log.with_name("trap").symlink_to(target)
+                    log.with_name("trap").rename(following)
+                following.rename(log)
+                if number >= replaced:
+                    return
+
+        await asyncio.gather(asyncio.to_thread(monitor, 2), reopener.reopen(container))
+        assert log.is_file() and not log.is_symlink()
+        assert caplog.text.count("log of a container replaced") == 2
+
+        async def refused() -> None:
+            with pytest.raises(Transient, match="was replaced each time"):
+                await reopener.reopen(container)
+
+        await asyncio.gather(asyncio.to_thread(monitor, 3), refused())
+        assert not target.exists()
+        os.close(control)
+        await rig.containers.lifecycle.remover.remove(container)
+
+
+async def test_calls_that_reopen_one_log_at_the_same_time_follow_each_other(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container, log, control = await _with_log(rig, tmp_path)
+        reopener = LogReopener(table=rig.containers.table, directories=rig.deps.directories, clock=SystemClock())
+        opened = []
+
+        def monitor() -> None:
+            for _ in range(4):
+                _wait_for_request(control)
+                opened.append(log.with_name("log.tmp").stat().st_ino)
+                log.with_name("log.tmp").rename(log)
+
+        calls = (reopener.reopen(container) for _ in range(4))
+        await asyncio.gather(asyncio.to_thread(monitor), *calls)
+        assert log.stat().st_ino == opened[-1]
+        os.close(control)
+        await rig.containers.lifecycle.remover.remove(container)
+
+
+async def test_monitor_is_not_asked_for_a_log_that_it_could_not_open(tmp_path: Path) -> None:
+    """It would end, and the container would have no monitor any more."""
+    async with rig_in(tmp_path) as rig:
+        container, log, control = await _with_log(rig, tmp_path)
+        os.set_blocking(control, False)
+        log.with_name("log.tmp").mkdir()
+        (log.with_name("log.tmp") / "entry").touch()
+        with pytest.raises(Transient, match="cannot remove"):
+            await rig.containers.log.reopen(container)
+        log.parent.rename(tmp_path / "gone")
+        with pytest.raises(NotFound, match="cannot be rotated"):
+            await rig.containers.log.reopen(container)
+        with pytest.raises(BlockingIOError):
+            os.read(control, 100)
+        os.close(control)
+        (tmp_path / "gone").rename(log.parent)
         await rig.containers.lifecycle.remover.remove(container)
 
 
@@ -174,13 +252,16 @@ async def test_log_that_is_not_reopened_is_an_error_after_five_seconds(tmp_path:
 
 
 async def test_log_without_a_monitor_cannot_be_reopened(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
     async with rig_in(tmp_path) as rig:
+        rig.sandbox.logs = str(tmp_path / "logs")
         container = await rig.create("sleep", "60")
         with pytest.raises(Permanent, match="not running"):
             await rig.containers.log.reopen(container.id)
         await rig.containers.lifecycle.starter.start(container.id)
         with pytest.raises(NotFound, match="conmon, the monitor, is not running"):
             await rig.containers.log.reopen(container.id)
+        assert os.listdir(tmp_path / "logs") == ["log"], "the next log is left"  # noqa: PTH208 - only names
         await rig.containers.lifecycle.remover.remove(container.id)
 
 

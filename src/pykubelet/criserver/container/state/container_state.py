@@ -27,6 +27,8 @@ class Container:
         """The parsed ``record.config``."""
         self.lock = asyncio.Lock()
         """Held by calls that change the phase."""
+        self.log_lock = asyncio.Lock()
+        """Held while its log is reopened, which one call at a time can do."""
         self.in_progress = CallsInProgress()
         """Its creation or start in progress."""
         self.ended = asyncio.Event()
