@@ -1,7 +1,7 @@
 """Files that others of a higher number follow while the file system cannot look them up: ``state.db``, ``state-2.db``.
 
 ext4 and xfs refuse to look up an inode with a bad checksum. Until the file system is checked, such a file can be
-neither opened, nor renamed, nor removed.
+neither opened, nor renamed, nor removed. ``ReplacementMark`` tells the next server of an interrupted replacement.
 """
 
 import errno
@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
+
+from pykubelet.base.files.atomic import sync_directory
 
 _log = logging.getLogger(__name__)
 _UNREADABLE = frozenset((errno.EIO, errno.EBADMSG, errno.EUCLEAN))
@@ -30,6 +32,45 @@ class NumberedFiles(Struct, frozen=True):
     others: tuple[Path, ...]
     """Others that can. Which has the newest content is unknown: a check of the file system has repaired one, or a
     server of an older version, which knows one name only, has made it."""
+
+
+class ReplacementMark:
+    """A file that exists while the files of one name are replaced: all that are found beside it may be out of date.
+
+    Without it, a server that is killed between two renames would leave one of them, which the next would use.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """``path``: the file of the first number."""
+        self._path = path.with_name(f"{path.name}.replacing")
+
+    def is_set(self) -> bool:
+        """Whether a replacement has begun and not ended; also if the file system cannot look it up. Blocking."""
+        try:
+            self._path.lstat()
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def set(self) -> None:
+        """Begin a replacement. Blocking. OSError: for example, the disk is full."""
+        if not self.is_set():
+            self._path.touch(mode=0o600)
+            sync_directory(self._path.parent)
+
+    def clear(self) -> None:
+        """End the replacement: a new file has been written. Blocking; a failure is logged."""
+        if self.is_set():
+            try:
+                sync_directory(self._path.parent)
+                self._path.unlink()
+            except OSError as error:
+                _log.error(
+                    "mark of a replaced file cannot be removed: the next start replaces it again",
+                    extra={"file": str(self._path), "error": str(error)},
+                )
 
 
 def find_numbered(path: Path, parts: Sequence[str] = ("",)) -> NumberedFiles:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
-from pykubelet.criserver.numbered_files import find_numbered, parts_of
+from pykubelet.criserver.numbered_files import ReplacementMark, find_numbered, parts_of
 from pykubelet.criserver.record_store.own_thread import OwnThread
 
 _log = logging.getLogger(__name__)
@@ -53,6 +53,7 @@ class Database:
 
     def __init__(self, *, path: Path, restore: Restore, clock: Clock) -> None:
         self._path = path
+        self._mark = ReplacementMark(path)
         self._restore = restore
         self._clock = clock
         self._thread = OwnThread("store")
@@ -129,17 +130,25 @@ class Database:
                     raise
                 self._set_aside(self._path, error)
                 self._connection = self._connect()
+            self._mark.clear()
         except (sqlite3.Error, OSError) as error:
             raise self._failure(error) from error
 
     def _choose_file(self) -> None:
-        """Choose the file to open. Of several the copies tell which has the newest records: all are set aside then."""
-        found = find_numbered(self._path, _PARTS)
+        """Choose the file to open. Of several the copies tell which has the newest records: all are set aside then.
+
+        So are those that are left of a start that has not finished to replace them.
+        """
+        found, doubtful = find_numbered(self._path, _PARTS), self._mark.is_set()
         self._path = found.path
-        self.intact = not found.is_next
-        if found.others:
+        if found.is_next or doubtful:
+            self.intact = False
+            self._mark.set()
+        if found.others or doubtful:
             for file in (*found.others, *(() if found.is_next else (found.path,))):
-                self._set_aside(file, sqlite3.DatabaseError("there is another one, and either may be out of date"))
+                self._set_aside(
+                    file, sqlite3.DatabaseError("there is or was another one, and either may be out of date")
+                )
 
     def _set_aside_obstacles(self) -> None:
         """Set aside files that cannot be the database, or are too large to check."""
@@ -191,6 +200,9 @@ class Database:
 
     def _set_aside(self, path: Path, error: sqlite3.DatabaseError) -> None:
         self.intact = False
+        self._mark.set()
+        if not any(map(os.path.lexists, parts_of(path, _PARTS))):
+            return
         now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
         aside = path.with_name(f"{path.name}.damaged-{now}")
         number = 1
