@@ -8,13 +8,13 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
 from pykubelet.criserver.numbered_files import ReplacementMark, find_numbered, parts_of
+from pykubelet.criserver.record_store import damaged_files
 from pykubelet.criserver.record_store.own_thread import OwnThread
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,10 @@ class Database:
 
     def __init__(self, *, path: Path, restore: Restore, clock: Clock) -> None:
         self._path = path
+        self._first = path
         self._mark = ReplacementMark(path)
+        self._made: list[Path] = []
+        """The damaged files that this start has set aside."""
         self._restore = restore
         self._clock = clock
         self._thread = OwnThread("store")
@@ -131,6 +134,8 @@ class Database:
                 self._set_aside(self._path, error)
                 self._connection = self._connect()
             self._mark.clear()
+            if self._made:
+                damaged_files.remove_old(self._first, _PARTS, self._made)
         except (sqlite3.Error, OSError) as error:
             raise self._failure(error) from error
 
@@ -203,12 +208,7 @@ class Database:
         self._mark.set()
         if not any(map(os.path.lexists, parts_of(path, _PARTS))):
             return
-        now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
-        aside = path.with_name(f"{path.name}.damaged-{now}")
-        number = 1
-        while os.path.lexists(aside):
-            number += 1
-            aside = aside.with_name(f"{path.name}.damaged-{now}-{number}")
+        aside = damaged_files.free_name(path, self._clock.now())
         _log.error(
             "state file unusable: set aside",
             extra={"file": str(path), "kept_as": str(aside), "error": str(error)},
@@ -216,6 +216,7 @@ class Database:
         for part, kept in zip(parts_of(path, _PARTS), parts_of(aside, _PARTS), strict=True):
             if os.path.lexists(part):
                 part.rename(kept)
+        self._made.append(aside)
 
     def _close(self) -> None:
         if self._connection is not None:

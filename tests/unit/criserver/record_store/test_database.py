@@ -1,6 +1,7 @@
 """The state file: detection of damage, and files that are set aside."""
 
 import asyncio
+import errno
 import logging
 import os
 import shutil
@@ -242,3 +243,49 @@ async def test_lost_copies_of_an_intact_file_are_written_again(tmp_path: Path) -
     assert await _read(path) == (True, ([SANDBOX], [CONTAINER]))
     path.unlink()
     assert await _read(path) == (False, ([SANDBOX], [CONTAINER]))
+
+
+async def test_newest_damaged_files_are_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Each start can find another one, for instance on a failing disk."""
+    path, kept = tmp_path / "state.db", tmp_path / "state.db.damaged-mine"
+    kept.touch()
+    (tmp_path / "state-2.db.damaged-20230101T000000Z-2").mkdir()
+    for number in range(3):
+        (tmp_path / f"state.db.damaged-2023010{number}T000000Z").touch()
+        (tmp_path / f"state.db.damaged-2023010{number}T000000Z-wal").touch()
+    for _ in range(2):
+        path.write_bytes(b"garbage" * 1000)
+        await _read(path)
+    names = {file.name for file in tmp_path.glob("*.damaged-2*")}
+    former = "state.db.damaged-20230102T000000Z"
+    assert names == {_ASIDE, f"{_ASIDE}-2", former, f"{former}-wal"}
+    assert kept.exists()
+    assert "damaged state file removed" in caplog.text
+
+
+async def test_damaged_file_of_a_wrong_clock_keeps_no_other_from_being_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    for number in range(4):
+        (tmp_path / f"state.db.damaged-2099010{number + 1}T000000Z").touch()
+    path.write_bytes(b"garbage" * 1000)
+    await _read(path)
+    names = {file.name for file in tmp_path.glob("*.damaged-*")}
+    assert names == {_ASIDE, *(f"state.db.damaged-2099010{number}T000000Z" for number in (3, 4))}
+
+
+async def test_damaged_file_that_cannot_be_removed_keeps_no_server_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, unlink = tmp_path / "state.db", Path.unlink
+
+    def refuse(file: Path, missing_ok: bool = False) -> None:
+        if "2023010" in file.name:
+            raise OSError(errno.EIO, "Input/output error")
+        unlink(file, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    for number in range(4):
+        (tmp_path / f"state.db.damaged-2023010{number}T000000Z").touch()
+    path.write_bytes(b"garbage" * 1000)
+    assert await _read(path) == (False, ([], []))
+    assert "damaged state file cannot be removed" in caplog.text
