@@ -6,6 +6,7 @@ the whole index if it cannot be read or a newer version wrote it; another file f
 """
 
 import logging
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from pykubelet.base.errors import Invalid, Permanent
+from pykubelet.base.errors import Invalid, Permanent, PykubeletError
 from pykubelet.base.files.atomic import remove_temporary_files, write_atomic
 from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.files.safe_path import read_regular
@@ -22,7 +23,7 @@ from pykubelet.criserver.directories import set_aside
 from pykubelet.criserver.images.image_types import ImageRecord
 from pykubelet.criserver.images.limits import MAX_NAMES, check_config, check_names, with_newest_names
 from pykubelet.criserver.images.reference import is_digest
-from pykubelet.criserver.numbered_files import find_numbered
+from pykubelet.criserver.numbered_files import ReplacementMark, find_numbered
 from pykubelet.linux.errors import wrap
 
 _log = logging.getLogger(__name__)
@@ -54,13 +55,19 @@ class ImageIndex:
     def __init__(self, path: Path) -> None:
         found = find_numbered(path)
         self._path = found.path
+        self._mark = ReplacementMark(path)
         self._quarantine_file = quarantine_of(path)
         self.unusable = found.unusable
         """Earlier files, which the file system cannot look up."""
         remove_temporary_files(path.parent)
         for other in found.others:
             _set_aside(other)
-        self.images: dict[str, ImageRecord] = {image.id: image for image in self._load()}
+        self.images: dict[str, ImageRecord] = {}
+        if self._mark.is_set():
+            # An earlier start has set the newest one aside, and was interrupted: any other is out of date.
+            self._replace()
+        else:
+            self.images = {image.id: image for image in self._load()}
 
     def put(self, record: ImageRecord) -> None:
         """Add or update an image. Its tags are removed from other images.
@@ -104,6 +111,7 @@ class ImageIndex:
             write_atomic(self._path, data, durable=True)
         except OSError as error:
             raise wrap(error, f"cannot write {self._path}") from error
+        self._mark.clear()
         self.images = images
 
     def _load(self) -> Iterable[ImageRecord]:
@@ -120,8 +128,21 @@ class ImageIndex:
                 "image index unusable: images must be pulled again",
                 extra={"file": str(self._path), "error": str(error)},
             )
-            _set_aside(self._path)
+            self._replace()
             return ()
+
+    def _replace(self) -> None:
+        """Set aside the index, and write an empty one, so that none of a lower number is ever taken for the newest."""
+        try:
+            self._mark.set()
+        except OSError as error:
+            _log.error("cannot mark the image index as replaced", extra={"file": str(self._path), "error": str(error)})
+        if os.path.lexists(self._path):
+            _set_aside(self._path)
+        try:
+            self._save({})
+        except PykubeletError as error:
+            _log.error("cannot write the new index of images", extra={"error": str(error)})
 
     def _sound(self, raw: Iterable[Raw]) -> Iterable[ImageRecord]:
         """The valid images; the others are kept in a quarantine file beside the index, for administrators."""

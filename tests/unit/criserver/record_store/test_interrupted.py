@@ -1,71 +1,19 @@
 """A server that is killed at any step of a start or a change lets no records return that were out of date."""
 
-import errno
-import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from pykubelet.criserver.record_store import Store
 from pykubelet.criserver.types import ContainerRecord, SandboxPhase, SandboxRecord
+from tests.unit.criserver.interruptions import bad_inode, killed
 from tests.unit.criserver.record_store.records import CONTAINER, SANDBOX
 
-_STEPS = ("chmod", "fsync", "link", "mkdir", "open", "rename", "replace", "rmdir", "unlink", "utime")
 _NEWEST = replace(SANDBOX, phase=SandboxPhase.STOPPED)
 _LATER = replace(_NEWEST, ips=("10.0.0.9",))
-
-
-class _Killed(BaseException):
-    """The end of the server."""
-
-
-class _Kill:
-    """Ends the server before a step, a call of ``os``."""
-
-    def __init__(self, at: int) -> None:
-        self._left = at
-        self.done = False
-
-    def step(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        self._left -= 1
-        if self._left <= 0:
-            self.done = True
-            raise _Killed
-        return call(*arguments, **named)
-
-
-@contextmanager
-def _killed(step: int) -> Iterator[_Kill]:
-    kill = _Kill(step)
-    with pytest.MonkeyPatch.context() as patch:
-        for name in _STEPS:
-            patch.setattr(os, name, partial(kill.step, getattr(os, name)))
-        try:
-            yield kill
-        except _Killed:
-            pass
-
-
-@contextmanager
-def _bad_inode(path: Path) -> Iterator[None]:
-    """The file system cannot look up the file, until it is checked."""
-    lstat = Path.lstat
-
-    def look(file: Path) -> os.stat_result:
-        if file == path:
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(file))
-        return lstat(file)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "lstat", look)
-        yield
 
 
 async def _read(path: Path) -> tuple[list[SandboxRecord], list[ContainerRecord]]:
@@ -112,7 +60,7 @@ async def test_start_with_two_files_that_is_interrupted_lets_no_older_one_return
         path = tmp_path / str(step) / "state.db"
         path.parent.mkdir()
         await _two_versions(path, older, newer)
-        with _killed(step) as kill:
+        with killed(step) as kill:
             await _read(path)
         await _check_newest(path)
         if not kill.done:
@@ -127,7 +75,7 @@ async def test_start_with_a_damaged_file_that_is_interrupted_lets_no_former_one_
         path.parent.mkdir()
         await _two_versions(path, "state.db", "state-2.db")
         path.with_name("state-2.db").write_bytes(b"garbage" * 1000)
-        with _bad_inode(path), _killed(step) as kill:
+        with bad_inode(path), killed(step) as kill:
             await _read(path)
         await _check_newest(path)
         if not kill.done:
@@ -141,7 +89,7 @@ async def test_change_that_is_interrupted_leaves_the_record_before_or_after_it(t
         path.parent.mkdir()
         await _two_versions(path, "older", "state.db")
         store = await Store.open(path)
-        with _killed(step) as kill:
+        with killed(step) as kill:
             await store.sandboxes.put(_LATER)
         files = path.parent / "files"  # as they are when the process ends
         shutil.copytree(path.parent, files)
