@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.base.files.atomic import write_atomic
 from pykubelet.base.files.safe_path import read_regular
 
 _T = TypeVar("_T")
@@ -90,6 +91,18 @@ def read_state_file(path: Path, limit: int, parse: Callable[[bytes], _T]) -> _T:
         raise Invalid(f"{path} is damaged and cannot be renamed: {reason}; {error.strerror}") from cause
     _list(path, reason, kept_as)
     raise Invalid(f"{path} is damaged, it is kept as {kept_as}: {reason}") from cause
+
+
+def write_state_file(path: Path, data: bytes, limit: int, *, durable: bool = False) -> None:
+    """Replace a state file, private to its owner, for ``read_state_file`` with the same limit. Blocks.
+
+    Raises Invalid if the data are longer, since the next process would set such a file aside; OSError. In both cases
+    the former file is still there.
+    """
+    if len(data) > limit:
+        raise Invalid(f"{path} would have {len(data)} bytes, of which at most {limit} can be read again")
+    clear_path(path)
+    write_atomic(path, data, durable=durable)
 
 
 def set_aside_damaged(path: Path, error: str) -> Path:

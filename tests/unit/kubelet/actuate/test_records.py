@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.actuate import records
+from pykubelet.kubelet.actuate.podruntime import allocation_store
 from pykubelet.kubelet.actuate.podruntime.allocation_store import AllocationStore
 from pykubelet.kubelet.actuate.podruntime.plan.requested_restarts import RestartRequest
 from pykubelet.kubelet.actuate.podruntime.restart_requests import RestartRequests
@@ -13,6 +15,9 @@ from pykubelet.kubelet.actuate.userns import IdRangeManager
 from pykubelet.kubelet.actuate.userns.plan.id_ranges import UNIT, IdPool, to_file
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.resources.resize import allocation_of
+from pykubelet.models.core_v1 import Container, Pod, PodSpec, ResourceRequirements
+from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.testing.clock import VirtualClock
 
 GOOD, BAD = PodUID("good"), PodUID("bad")
@@ -38,6 +43,36 @@ async def test_damaged_resource_record_keeps_no_other_from_being_read(
     assert allocations.get(GOOD) is not None
     assert allocations.get(BAD) is None
     assert [getattr(r, "item", "") for r in caplog.records] == [BAD]
+
+
+def _pod(containers: int) -> Pod:
+    resources = ResourceRequirements(requests={"cpu": "10m", "memory": "1Mi"}, limits={"cpu": "1", "memory": "1Gi"})
+    parts = (Container(name=f"container-{number}", image="i", resources=resources) for number in range(containers))
+    return Pod(metadata=ObjectMeta(name="p", namespace="n", uid=GOOD), spec=PodSpec(containers=tuple(parts)))
+
+
+async def test_resource_record_of_a_pod_with_very_many_containers_is_read_again(dirs: PodDirs) -> None:
+    allocations = AllocationStore(dirs, VirtualClock())
+    allocations.set(_pod(20_000))
+    await allocations.save(GOOD)
+    again = AllocationStore(dirs, VirtualClock())
+    await again.load([GOOD])
+    assert again.get(GOOD) == allocations.get(GOOD)
+
+
+async def test_resource_record_that_could_not_be_read_again_is_not_written(
+    dirs: PodDirs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(allocation_store, "_MAX_FILE", 500)
+    allocations = AllocationStore(dirs, VirtualClock())
+    allocations.set(small := _pod(1))
+    await allocations.save(GOOD)
+    allocations.set(_pod(100))
+    with pytest.raises(Invalid, match=r"would have [0-9]+ bytes, of which at most 500 can be read again"):
+        await allocations.save(GOOD)
+    again = AllocationStore(dirs, VirtualClock())
+    await again.load([GOOD])
+    assert again.get(GOOD) == allocation_of(small)
 
 
 @pytest.mark.parametrize("damaged", _DAMAGED)

@@ -20,9 +20,8 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Transient
-from pykubelet.base.files.atomic import write_atomic
-from pykubelet.base.files.state_files import clear_path, read_state_file
-from pykubelet.base.units import Bytes, MilliCPU
+from pykubelet.base.files.state_files import read_state_file, write_state_file
+from pykubelet.base.units import MIB, Bytes, MilliCPU
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import PodFiles
 from pykubelet.kubelet.actuate.records import read_records
 from pykubelet.kubelet.types.ids import PodUID, ref_of
@@ -39,7 +38,8 @@ from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models import codec
 from pykubelet.models.core_v1 import Pod, ResourceRequirements
 
-_MAX_FILE: Final = 1 << 20
+_MAX_FILE: Final = 16 * MIB
+"""Bytes: more than the API server permits for a pod, whose containers have some 150 bytes each here."""
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -142,7 +142,7 @@ class AllocationStore:
         return True
 
     async def save(self, uid: PodUID) -> None:
-        """Write the pod's record to disk if it has changed. Raises Transient."""
+        """Write the pod's record to disk if it has changed. Raises Transient; Invalid: it is too large."""
         record = self._records.get(uid)
         if record is None or record.saved:
             return
@@ -163,8 +163,7 @@ class AllocationStore:
         given = record.allocation
         rows = {name: _row(size) for name, size in record.applied.items()}
         file = _File(dict(given.containers), given.pod, given.generation, record.pending, rows)
-        clear_path(path)
-        write_atomic(path, codec.encode(file))
+        write_state_file(path, codec.encode(file), _MAX_FILE)
 
     def _read(self, uid: PodUID) -> _Record | None:
         try:

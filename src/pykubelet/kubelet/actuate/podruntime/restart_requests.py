@@ -16,15 +16,16 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Transient
-from pykubelet.base.files.atomic import write_atomic
-from pykubelet.base.files.state_files import clear_path, read_state_file
+from pykubelet.base.files.state_files import read_state_file, write_state_file
+from pykubelet.base.units import MIB
 from pykubelet.kubelet.actuate.podruntime.plan.requested_restarts import RestartRequest, bound, marked, merged
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import PodFiles
 from pykubelet.kubelet.actuate.records import read_records
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus
 
-_MAX_FILE: Final = 1 << 20
+_MAX_FILE: Final = 16 * MIB
+"""Bytes: a manifest has at most 10 MiB, and each of its containers some 130 bytes here."""
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -51,7 +52,7 @@ class RestartRequests:
         self._requests |= await read_records(self._guard, list(uids), self._read)
 
     async def add(self, uid: PodUID, request: RestartRequest) -> None:
-        """Record a request; it is on disk when this returns. Raises Transient."""
+        """Record a request; it is on disk when this returns. Raises Transient; Invalid: it is too large."""
         async with self._lock(uid):
             await self._save(uid, merged(self._requests.get(uid), request))
 
@@ -103,5 +104,4 @@ def _write(path: Path, request: RestartRequest) -> None:
     file = _File(
         sorted(request.containers), request.pod, request.waiting, sorted(request.attempts), request.sandbox or ""
     )
-    clear_path(path)
-    write_atomic(path, msgspec.json.encode(file))
+    write_state_file(path, msgspec.json.encode(file), _MAX_FILE)

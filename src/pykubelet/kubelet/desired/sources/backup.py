@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.base.errors import Invalid
-from pykubelet.base.files.atomic import write_atomic
-from pykubelet.base.files.state_files import ASIDE, clear_path, read_state_file
+from pykubelet.base.files.state_files import ASIDE, read_state_file, write_state_file
 
 _log = logging.getLogger(__name__)
 _MAX_FILE: Final = 16 << 20
@@ -28,9 +27,8 @@ class Backup:
         """Write a copy of this version."""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            clear_path(self._file(origin))
-            write_atomic(self._file(origin), data)
-        except OSError as error:
+            write_state_file(self._file(origin), data, _MAX_FILE)
+        except (OSError, Invalid) as error:
             _log.warning("manifest backup: write failed", extra={"manifest": origin, "error": str(error)})
 
     def load(self, origin: str) -> bytes | None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.base.errors import Transient
+from pykubelet.base.errors import Invalid, Transient
+from pykubelet.kubelet.actuate.podruntime import restart_requests
 from pykubelet.kubelet.actuate.podruntime.plan.requested_restarts import RestartRequest
 from pykubelet.kubelet.actuate.podruntime.restart_requests import RestartRequests
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
@@ -59,6 +60,33 @@ async def test_request_that_cannot_be_saved_is_not_acknowledged(dirs: PodDirs) -
     with pytest.raises(Transient, match="cannot save the restart request of pod u"):
         await requests.add(UID, RestartRequest(pod=True))
     assert await requests.apply(_status(0)) == _status(0)
+
+
+async def test_request_of_a_pod_with_very_many_containers_is_read_again(dirs: PodDirs) -> None:
+    many = frozenset(f"container-{number:053}" for number in range(12_000))
+    await _requests(dirs).add(UID, RestartRequest(containers=many))
+    again = _requests(dirs)
+    await again.load([UID])
+    attempts = tuple(
+        ContainerStatus(ContainerID(f"{number:064}"), name, ContainerState.RUNNING, SandboxID("s"))
+        for number, name in enumerate(sorted(many))
+    )
+    status = PodRuntimeStatus(PodRef("ns", "p", UID), (), attempts)
+    assert all(each.restart_requested for each in (await again.apply(status)).containers)
+    third = _requests(dirs)
+    await third.load([UID])
+    assert all(each.restart_requested for each in (await third.apply(status)).containers)
+
+
+async def test_request_that_could_not_be_read_again_is_refused(dirs: PodDirs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restart_requests, "_MAX_FILE", 200)
+    requests = _requests(dirs)
+    await requests.add(UID, RestartRequest(containers=frozenset({"a"})))
+    with pytest.raises(Invalid, match=r"would have [0-9]+ bytes, of which at most 200 can be read again"):
+        await requests.add(UID, RestartRequest(containers=frozenset({"b" * 200})))
+    again = _requests(dirs)
+    await again.load([UID])
+    assert [each.restart_requested for each in (await again.apply(_status(0))).containers] == [True]
 
 
 async def test_forgotten_pod_has_no_request(dirs: PodDirs) -> None:

@@ -54,7 +54,7 @@ def bound(request: RestartRequest, status: PodRuntimeStatus) -> RestartRequest:
     """
     names = {c.name for c in status.containers}
     newest = {name: attempt for name in names if (attempt := current(status, name)) is not None}
-    attempts = {id for id in request.attempts if any(c.id == id for c in newest.values())}
+    attempts = set(request.attempts & {attempt.id for attempt in newest.values()})
     for name, attempt in newest.items():
         if attempt.state is ContainerState.CREATED:
             continue
