@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.criserver.shim.shim_files import TaskFiles
@@ -18,8 +19,9 @@ class ShimConnections:
         """``directory``: of the directories of all tasks."""
         self.directory = directory
         self._clients: dict[SandboxID, TaskClient] = {}
-        self._connecting: dict[SandboxID, asyncio.Lock] = {}
-        """One lock for each sandbox: a shim that does not accept connections delays no other."""
+        self._connecting: WeakValueDictionary[SandboxID, asyncio.Lock] = WeakValueDictionary()
+        """One lock for each sandbox that is connected to, as long as a call holds it or waits for it: a shim that does
+        not accept connections delays no other."""
 
     async def open(self, sandbox: SandboxID, bootstrap: Bootstrap) -> TaskClient:
         """Connect to a shim that was just started. Errors as of ``connect``."""
@@ -43,7 +45,6 @@ class ShimConnections:
 
     def drop(self, sandbox: SandboxID) -> None:
         """Close the connection to a sandbox's shim. Idempotent."""
-        self._connecting.pop(sandbox, None)
         client = self._clients.pop(sandbox, None)
         if client is not None:
             client.connection.close()

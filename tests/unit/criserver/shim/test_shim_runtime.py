@@ -1,6 +1,7 @@
 """A shim's runtime beside shims that are broken: one that hangs, and one whose ``delete`` fails."""
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -24,9 +25,11 @@ from pykubelet.criserver.shim.shim_files import Mark, ShimNote, TaskFiles
 from pykubelet.criserver.shim.shim_program import Bootstrap, ShimProgram
 from pykubelet.criserver.shim.shim_runtime import ShimParts, ShimRuntime
 from pykubelet.criserver.shim.task_client import TaskClient
+from pykubelet.criserver.shim.ttrpc_client import ShimGone
 from pykubelet.criserver.types import ContainerID, SandboxID
 from pykubelet.pb import shim_task_pb2 as api
 from pykubelet.pb import ttrpc_pb2
+from pykubelet.testing.wait import settle
 from tests.unit.criserver.shim.fakeshim import Answer, shim_at
 
 _SANDBOX = SandboxID("pykubelet-test-hung")
@@ -229,6 +232,50 @@ async def test_shim_that_does_not_accept_connections_delays_no_other(
     assert opened == [SandboxID("other")]
     hung.cancel()
     await asyncio.gather(hung, return_exceptions=True)
+
+
+def _locks() -> int:
+    """Number of the locks that exist."""
+    gc.collect()
+    return sum(isinstance(each, asyncio.Lock) for each in gc.get_objects())
+
+
+async def test_sandboxes_without_a_shim_leave_no_locks(tmp_path: Path) -> None:
+    connections, before = ShimConnections(tmp_path), _locks()
+    for number in range(10):
+        with pytest.raises(ShimGone):
+            await connections.client(SandboxID(f"s{number}"))
+    assert _locks() == before
+
+
+async def test_shim_is_connected_to_once_though_its_connection_is_dropped_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections = ShimConnections(tmp_path)
+    files = TaskFiles(tmp_path / _SANDBOX)
+    files.directory.mkdir()
+    files.note_shim(ShimNote(Bootstrap("unix:///s"), None))
+    entered, accepted = asyncio.Event(), asyncio.Event()
+    connecting, most = 0, 0
+
+    async def open_client(sandbox: SandboxID, _: Bootstrap) -> TaskClient:
+        nonlocal connecting, most
+        connecting += 1
+        most = max(most, connecting)
+        entered.set()
+        await accepted.wait()
+        connecting -= 1
+        return TaskClient.__new__(TaskClient)
+
+    monkeypatch.setattr(connections, "open", open_client)
+    first = asyncio.ensure_future(connections.client(_SANDBOX))
+    await entered.wait()
+    connections.drop(_SANDBOX)
+    second = asyncio.ensure_future(connections.client(_SANDBOX))
+    await settle()
+    accepted.set()
+    await asyncio.gather(first, second)
+    assert most == 1
 
 
 async def test_shim_that_refuses_to_end_is_killed_with_its_sandbox(

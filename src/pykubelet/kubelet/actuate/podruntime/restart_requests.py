@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Final
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -45,7 +46,8 @@ class RestartRequests:
         self._files = files
         self._guard = Guard("records.restarts", clock.monotonic)
         self._requests: dict[PodUID, RestartRequest] = {}
-        self._locks: dict[PodUID, asyncio.Lock] = {}
+        self._locks: WeakValueDictionary[PodUID, asyncio.Lock] = WeakValueDictionary()
+        """Each exists as long as a call holds it or waits for it."""
 
     async def load(self, uids: Iterable[PodUID]) -> None:
         """Read the requests that an earlier agent has acknowledged; one that cannot be read counts as missing."""
@@ -70,7 +72,6 @@ class RestartRequests:
     def forget(self, uid: PodUID) -> None:
         """Forget a pod whose directory is removed."""
         self._requests.pop(uid, None)
-        self._locks.pop(uid, None)
 
     def _lock(self, uid: PodUID) -> asyncio.Lock:
         return self._locks.setdefault(uid, asyncio.Lock())

@@ -1,5 +1,7 @@
 """Requests are on disk before they are acknowledged, and gone when they are done."""
 
+import asyncio
+import gc
 from pathlib import Path
 
 import pytest
@@ -94,3 +96,20 @@ async def test_forgotten_pod_has_no_request(dirs: PodDirs) -> None:
     await requests.add(UID, RestartRequest(containers=frozenset({"a"})))
     requests.forget(UID)
     assert await requests.apply(_status(0)) == _status(0)
+
+
+async def test_request_that_ends_after_its_pod_was_forgotten_leaves_no_lock(dirs: PodDirs) -> None:
+    requests = _requests(dirs)
+    before = _locks()
+    request = asyncio.ensure_future(requests.add(UID, RestartRequest(pod=True)))
+    await asyncio.sleep(0)
+    requests.forget(UID)
+    await request
+    await requests.add(PodUID("v"), RestartRequest(pod=True))
+    assert _locks() == before
+
+
+def _locks() -> int:
+    """Number of the locks that exist."""
+    gc.collect()
+    return sum(isinstance(each, asyncio.Lock) for each in gc.get_objects())
