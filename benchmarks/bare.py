@@ -21,6 +21,7 @@ from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.cri_messages.labels import POD_NAME, POD_UID
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.traces import remove_files
 
 _EXIT_LOOK_SECONDS = 0.005
 
@@ -77,7 +78,7 @@ class BarePods:
     async def remove_all(self) -> None:
         """Remove all pods of the runtime, and their files."""
         await remove_sandboxes(self.client)
-        shutil.rmtree(self.directory, ignore_errors=True)
+        remove_files(self.directory)
 
     async def _ended(self, container: ContainerID) -> None:
         state = pb.CONTAINER_RUNNING

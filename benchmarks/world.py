@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.testing.containerd import PrivateContainerd
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.ociimage import ImageSpec
-from pykubelet.testing.traces import remove_cgroups, remove_mounts
+from pykubelet.testing.traces import remove_cgroups, remove_files, remove_mounts
 
 # Fixed names, so that a run finds the leftovers of a killed one; the lock prevents concurrent runs.
 _HOME = Path("/tmp/pykubelet-bench")
@@ -120,7 +119,7 @@ def _remove(made: World) -> None:
     remove_mounts(_HOME)
     if _HOME.is_mount():
         subprocess.run(["umount", "-l", _HOME], capture_output=True)
-    shutil.rmtree(_HOME, ignore_errors=True)
+    remove_files(_HOME)
 
 
 def _mount_memory() -> None:

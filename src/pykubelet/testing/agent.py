@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -22,7 +21,7 @@ from pykubelet.models.core_v1 import ContainerStatus, Event, Pod
 from pykubelet.testing import shifted
 from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.patience import PATIENCE
-from pykubelet.testing.traces import remove_cgroups, remove_mounts
+from pykubelet.testing.traces import remove_cgroups, remove_files, remove_mounts
 
 _START_SECONDS = 20.0
 _POLL_SECONDS = 0.04
@@ -296,7 +295,7 @@ class AgentProcess:
         if self.process is not None:
             self.kill()
         remove_mounts(self.home)
-        shutil.rmtree(self.home, ignore_errors=True)
+        remove_files(self.home)
         remove_cgroups(self.cgroup_root)
 
 

@@ -18,7 +18,7 @@ from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.testing.ociimage import ImageSpec, pack, pause_image
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import RuntimeTraces, bridge_network
-from pykubelet.testing.traces import remove_firewall_rules, remove_mounts
+from pykubelet.testing.traces import remove_files, remove_firewall_rules, remove_mounts
 
 PAUSE_IMAGE = "localhost/pykubelet/pause:1"
 _START_SECONDS = 30.0 * PATIENCE
@@ -187,7 +187,7 @@ class PrivateContainerd:
         remove_firewall_rules(self.bridge)
         for path in _CNI_RESULTS.glob(f"{self.bridge}-*"):
             path.unlink(missing_ok=True)
-        shutil.rmtree(self.home, ignore_errors=True)
+        remove_files(self.home)
 
     def _write_configuration(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -29,7 +29,7 @@ from pykubelet.testing.killpoints import VARIABLE
 from pykubelet.testing.ociimage import ImageSpec, pack
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import RuntimeTraces, bridge_network
-from pykubelet.testing.traces import kill_processes, remove_firewall_rules, remove_mounts
+from pykubelet.testing.traces import kill_processes, remove_files, remove_firewall_rules, remove_mounts
 
 _START_SECONDS = 30.0 * PATIENCE
 _STOP_SECONDS = 15.0 * PATIENCE
@@ -178,7 +178,7 @@ class PrivateCriServer:
         remove_mounts(self.home)
         subprocess.run(["ip", "link", "delete", self.bridge], capture_output=True)
         remove_firewall_rules(self.bridge)
-        shutil.rmtree(self.home, ignore_errors=True)
+        remove_files(self.home)
 
     def kill_containers(self) -> None:
         """Kill the monitors, then the containers, as a power loss would."""

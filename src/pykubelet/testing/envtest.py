@@ -22,6 +22,7 @@ from typing import Any
 from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.testing.cluster_ca import ClusterAuthority, new_key
 from pykubelet.testing.free_ports import free_port
+from pykubelet.testing.traces import remove_files
 
 _START_SECONDS = 90.0
 _STOP_SECONDS = 20.0
@@ -135,7 +136,7 @@ class EnvTest:
     def destroy(self) -> None:
         """Stop etcd and the API server and remove the directory."""
         self.stop()
-        shutil.rmtree(self.home, ignore_errors=True)
+        remove_files(self.home)
 
     def kubeconfig(self, user: str, path: Path | None = None) -> Path:
         """Write a kubeconfig of a user with a token; :data:`ADMIN` may do everything."""

@@ -9,7 +9,6 @@ import fcntl
 import json
 import os
 import secrets
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -18,7 +17,7 @@ from pathlib import Path
 from pykubelet.base.errors import Permanent
 from pykubelet.testing.containerd import PrivateContainerd
 from pykubelet.testing.criserver import PrivateCriServer
-from pykubelet.testing.traces import kill_processes, remove_cgroups, remove_mounts
+from pykubelet.testing.traces import kill_processes, remove_cgroups, remove_files, remove_mounts
 
 _BASE = Path("/tmp")
 _PREFIX = "pkt-"
@@ -84,7 +83,7 @@ class Isolation:
         _ip("addr", "delete", f"{self.node_address}/32", "dev", "lo")
         remove_mounts(self.home)
         remove_cgroups(self.cgroup_root)
-        shutil.rmtree(self.home, ignore_errors=True)
+        remove_files(self.home)
 
 
 def claim() -> Isolation:

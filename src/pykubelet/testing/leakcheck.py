@@ -9,6 +9,7 @@ The fault tests use it around every fault. It reads /proc, /sys, directories and
 root for resources of other users. Blocking.
 """
 
+import contextlib
 import os
 import re
 import subprocess
@@ -193,8 +194,7 @@ def _loop_devices(roots: tuple[str, ...]) -> Iterator[str]:
 def _cgroups(parents: tuple[str, ...]) -> Iterator[str]:
     for hierarchy in _hierarchies(detect()) if parents else ():
         for parent in parents:
-            for directory, subdirectories, _ in os.walk(hierarchy / parent.strip("/")):
-                yield from (f"{directory}/{name}" for name in subdirectories)
+            yield from (each.path for each in _entries(hierarchy / parent.strip("/")) if each.is_dir())
 
 
 def _hierarchies(layout: Layout) -> set[Path]:
@@ -206,8 +206,18 @@ def _hierarchies(layout: Layout) -> set[Path]:
 
 def _files(directories: tuple[str, ...]) -> Iterator[str]:
     for top in directories:
-        for directory, _, names in os.walk(top):
-            yield from (f"{directory}/{name}" for name in names)
+        yield from (each.path for each in _entries(Path(top)) if not each.is_dir())
+
+
+def _entries(top: Path) -> Iterator["os.DirEntry[str]"]:
+    """Everything below a directory, as far as it has paths that the kernel takes; pods decide on the depth."""
+    todo = [str(top)]
+    while todo:
+        with contextlib.suppress(OSError), os.scandir(todo.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    todo.append(entry.path)
+                yield entry
 
 
 def _descriptors() -> Iterator[str]:

@@ -7,6 +7,9 @@ import signal
 import subprocess
 from pathlib import Path
 
+from pykubelet.base.errors import Conflict
+from pykubelet.linux.filesystems.removal import remove_tree
+
 _CGROUPS = Path("/sys/fs/cgroup")
 _JUMP = re.compile(r" -j (CNI-[A-Za-z0-9-]+)")
 
@@ -39,13 +42,23 @@ def remove_mounts(directory: Path) -> None:
         subprocess.run(["umount", "-l", mount], capture_output=True)
 
 
+def remove_files(directory: Path) -> None:
+    """Remove a directory and all below it, at any depth; what the kernel refuses to remove stays, all else goes."""
+    with contextlib.suppress(OSError, Conflict):
+        remove_tree(directory)
+
+
 def remove_cgroups(parent: str) -> None:
     """Remove a cgroup and all below it from every hierarchy; processes in it must be gone."""
     name = parent.strip("/")
     if not name:
         raise ValueError("refusing to remove the root cgroup")
     for top in (_CGROUPS / name, *(hierarchy / name for hierarchy in _CGROUPS.iterdir())):
-        for directory, _, _ in os.walk(top, topdown=False):
+        directories = [str(top)]
+        for directory in directories:  # no recursion: a container may have made it very deep
+            with contextlib.suppress(OSError), os.scandir(directory) as entries:
+                directories += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        for directory in reversed(directories):
             with contextlib.suppress(OSError):
                 Path(directory).rmdir()
 
