@@ -7,7 +7,6 @@ resource managers and eviction run as on any node.
 import asyncio
 import contextlib
 import json
-import shutil
 import socket
 import subprocess
 from collections.abc import AsyncIterator
@@ -20,7 +19,7 @@ from benchmarks.subjects import MAX_PODS, Subject, kill_strays
 from pykubelet.base.errors import Permanent
 from pykubelet.testing.agent import wait_for
 from pykubelet.testing.free_ports import free_port
-from pykubelet.testing.traces import remove_cgroups, remove_mounts
+from pykubelet.testing.traces import remove_cgroups, remove_files, remove_mounts
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20
@@ -123,14 +122,15 @@ class GoKubelet(Subject):
         for name, value in self._sysctls.items():
             Path("/proc/sys", name).write_text(value)
         for link in _LOG_LINKS.iterdir() if _LOG_LINKS.exists() else ():
-            if str(link.readlink()).startswith(f"{self._home}/"):
-                link.unlink()
+            with contextlib.suppress(FileNotFoundError):  # another node has removed it
+                if str(link.readlink()).startswith(f"{self._home}/"):
+                    link.unlink()
         if self._made_device_plugins:
-            shutil.rmtree(_DEVICE_PLUGINS, ignore_errors=True)
+            remove_files(_DEVICE_PLUGINS)
             with contextlib.suppress(OSError):
                 _DEVICE_PLUGINS.parent.rmdir()
         remove_mounts(self._home)
-        shutil.rmtree(self._home, ignore_errors=True)
+        remove_files(self._home)
         remove_cgroups(self._cgroup)
 
     async def pods_as_seen(self) -> AsyncIterator[Manifest]:

@@ -12,7 +12,7 @@ import fcntl
 import os
 import struct
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,9 +89,13 @@ class Area:
         return found
 
     def _is_attached(self) -> bool:
-        backing = (path.read_text().strip() for path in Path("/sys/block").glob("loop*/loop/backing_file"))
-        with contextlib.suppress(FileNotFoundError):
+        backing = (path.read_text().strip() for path in _loop_notes())
+        try:
             return str(self.image) in backing
+        except OSError as error:
+            # A device was detached between the listing and the read: before the open, or while the file was open.
+            if error.errno not in (errno.ENOENT, errno.ENODEV):
+                raise
         return True
 
     def _mount_image(self, image: Path) -> None:
@@ -182,6 +186,11 @@ class Area:
             fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
         finally:
             os.close(descriptor)
+
+
+def _loop_notes() -> Iterable[Path]:
+    """Files of the kernel with the paths of the files behind loop devices."""
+    return Path("/sys/block").glob("loop*/loop/backing_file")
 
 
 def _device(point: Path) -> str:

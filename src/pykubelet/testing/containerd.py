@@ -231,7 +231,10 @@ class PrivateContainerd:
 def _kill_tree(pid: int) -> None:
     """Kill a shim's containers, then the shim."""
     # /proc lists the children of each thread separately.
-    lists = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children")]
+    lists = []
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            lists.append(file.read_text())
     for child in [*(int(each) for text in lists for each in text.split()), pid]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)

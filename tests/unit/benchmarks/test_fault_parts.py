@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.faults import areas
 from benchmarks.faults.areas import Area
 from benchmarks.faults.parts import Order, Switch
 from pykubelet.testing.agent import wait_for
@@ -102,3 +103,27 @@ def test_area_with_a_fault_refuses_new_files_until_it_is_over(area: Area, fault:
         assert _error(target) == number
     assert _error(target) is None
     assert (target / "old").read_text() == "old"
+
+
+def test_loop_device_that_vanishes_while_it_is_read_is_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note, reads = tmp_path / "backing_file", [errno.ENODEV, errno.ENOENT]
+    note.write_text("/of/others.img\n")
+    read = Path.read_text
+
+    def racing(path: Path, encoding: str | None = None, errors: str | None = None) -> str:
+        if path == note and reads:
+            raise OSError(reads.pop(0), "gone", str(path))
+        return read(path, encoding, errors)
+
+    monkeypatch.setattr(Path, "read_text", racing)
+    monkeypatch.setattr(areas, "_loop_notes", lambda: [note])
+    Area(tmp_path / "point", {}, tmp_path / "disk.img").unmount()
+    assert reads == []
+
+
+def test_loop_device_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(areas, "_loop_notes", lambda: [tmp_path])
+    with pytest.raises(IsADirectoryError):
+        Area(tmp_path / "point", {}, tmp_path / "disk.img").unmount()
