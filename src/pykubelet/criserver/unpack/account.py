@@ -4,9 +4,14 @@ The charge is at least what the file system uses: whole blocks of data, a block 
 attributes, the space of names in directories, and everything that overlayfs copies up from the layers below.
 """
 
+import errno
+import os
+
+from pykubelet.criserver.unpack.files import DEFAULT_ACL
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
 from pykubelet.criserver.unpack.plan.sparse import Segments
 from pykubelet.criserver.unpack.room import Reserve, Room
+from pykubelet.criserver.unpack.tarstream import EntryKind
 
 BLOCK = 4096
 _OF_NAME = 16
@@ -74,3 +79,20 @@ class Account:
     def writing(self, size: int) -> None:
         """Look again whether the disk has room: others may have filled it since the file was charged. OSError."""
         self._room.take(size)
+
+
+def blocks_of(kind: EntryKind, path: str, *, merged: bool) -> int:
+    """The blocks that a new file takes before it has content or attributes of its own.
+
+    With ``merged`` a directory may be a copy of one below, with its attributes, and everything but a link inherits the
+    default ACL of its directory. That one is asked for each file, since a link may lead to another directory by now.
+    """
+    if kind is EntryKind.DIRECTORY:
+        return 1 + int(merged)
+    if not merged or kind is EntryKind.SYMLINK:
+        return 0
+    try:
+        os.getxattr(path.rpartition("/")[0] or "/", DEFAULT_ACL)
+    except OSError as error:
+        return int(error.errno not in (errno.ENODATA, errno.EOPNOTSUPP))
+    return 1

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from msgspec import Struct, field
 
-from pykubelet.criserver.unpack.account import BLOCK, Account
+from pykubelet.criserver.unpack.account import BLOCK, Account, blocks_of
 from pykubelet.criserver.unpack.files import DEFAULT_ACL, allowed_xattrs, device_of, is_whiteout, remove_any, set_xattr
 from pykubelet.criserver.unpack.limits import BadLayer
 from pykubelet.criserver.unpack.tarstream import Entry, EntryKind, TarReader
@@ -141,8 +141,7 @@ class Extractor:
         if entry.kind is EntryKind.HARDLINK:
             account.name(name)
             return
-        # A default ACL of the layers below, which new files inherit, takes a block.
-        account.inode(name, blocks=int(self._merged) + int(entry.kind is EntryKind.DIRECTORY))
+        account.inode(name, blocks=blocks_of(entry.kind, path, merged=self._merged))
         account.xattrs(entry.xattrs)
         if entry.kind is EntryKind.SYMLINK:
             account.link(entry.link)

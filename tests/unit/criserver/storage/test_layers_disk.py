@@ -4,7 +4,6 @@ import gzip
 import io
 import os
 import shutil
-import struct
 import subprocess
 import tarfile
 from pathlib import Path
@@ -16,7 +15,7 @@ from pykubelet.base.units import Bytes
 from pykubelet.criserver.unpack.limits import Limits
 from pykubelet.linux.filesystems.fsusage import tree_usage
 from pykubelet.linux.filesystems.mounts import mount, unmount
-from tests.unit.criserver.storage.world import World, directory, entry, hard, link, tar
+from tests.unit.criserver.storage.world import ACL, Entries, World, directory, entry, hard, link, tar
 
 pytestmark = pytest.mark.root
 
@@ -130,6 +129,39 @@ async def test_hard_link_to_lower_file_is_charged_with_the_copy_it_makes(tmp_pat
     assert (upper / "a").stat().st_size == 8 << 20
 
 
+_EMPTY = 3000
+"""Empty files that would be out of proportion if each took a block."""
+
+
+@pytest.mark.parametrize(
+    "upper",
+    [
+        pytest.param([entry(f"d/{number:04}") for number in range(_EMPTY)], id="replaced"),
+        pytest.param([entry(f"d/new-{number:04}") for number in range(_EMPTY)], id="added"),
+        pytest.param([entry(f"d/.wh.{number:04}") for number in range(_EMPTY)], id="removed"),
+        pytest.param(
+            [each for number in range(_EMPTY) for each in (entry(f"d/.wh.{number:04}"), entry(f"d/{number:04}"))],
+            id="removed and made again",
+        ),
+        pytest.param([entry("d/.wh..wh..opq"), *(entry(f"d/{number:04}") for number in range(_EMPTY))], id="opaque"),
+    ],
+)
+async def test_empty_files_over_those_of_lower_layers_are_unpacked_and_charged(tmp_path: Path, upper: Entries) -> None:
+    world = World(tmp_path, Limits(ratio_from=Bytes(_EMPTY * 4096)))
+    lower = tar([directory("d"), *(entry(f"d/{number:04}", data=b"old") for number in range(_EMPTY))])
+    world.add(lower)
+    await world.layers.ensure(world.stack)
+    world.add(plain := tar(upper), gzip.compress(plain))
+    meta = await world.layers.ensure(world.stack)
+    used = tree_usage(str(world.layers.directory / str(meta.directory)))
+    assert meta.bytes >= used.bytes and meta.inodes >= used.inodes
+    try:
+        shown = {path.name for path in (await world.mount() / "d").iterdir() if not path.stat().st_size}
+    finally:
+        await world.snapshots.remove_rootfs("c")
+    assert shown == {info.name.removeprefix("d/") for info, _ in upper if ".wh." not in info.name}
+
+
 async def test_hard_links_to_lower_files_out_of_proportion_are_refused(tmp_path: Path) -> None:
     """A few hundred bytes of archive would fill the disk with copies of what lies below."""
     world = World(tmp_path, Limits(ratio_from=Bytes(8 << 20), max_ratio=2))
@@ -165,13 +197,11 @@ async def test_layer_of_more_files_than_allowed_is_refused_whether_named_or_not(
 
 
 async def test_default_acl_of_a_directory_is_not_passed_on_to_what_lies_in_it(tmp_path: Path) -> None:
-    acl = struct.pack("<I" + "HHI" * 4, 2, 1, 7, 2**32 - 1, 2, 7, 1000, 4, 5, 2**32 - 1, 16, 7, 2**32 - 1)
-    acl += struct.pack("<HHI", 32, 5, 2**32 - 1)
-    given = {"SCHILY.xattr.system.posix_acl_default": acl.decode(errors="surrogateescape")}
+    given = {"SCHILY.xattr.system.posix_acl_default": ACL.decode(errors="surrogateescape")}
     world = World(tmp_path)
     attributed = entry("d", tarfile.DIRTYPE, pax_headers=given)
     root = await world.unpack([attributed, entry("d/file"), directory("d/in")])
-    assert os.getxattr(root / "d", "system.posix_acl_default") == acl
+    assert os.getxattr(root / "d", "system.posix_acl_default") == ACL
     assert os.listxattr(root / "d/file") == os.listxattr(root / "d/in") == []
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import struct
 import tarfile
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from pykubelet.criserver.storage import Layers, Snapshots
 from pykubelet.criserver.unpack.limits import Limits
 
 Entries = list[tuple[tarfile.TarInfo, bytes]]
+ACL = struct.pack("<I" + "HHI" * 5, 2, 1, 7, 2**32 - 1, 2, 7, 1000, 4, 5, 2**32 - 1, 16, 7, 2**32 - 1, 32, 5, 2**32 - 1)
+"""The value of an attribute ``system.posix_acl_default`` that names a user."""
 
 
 def entry(

@@ -1,5 +1,6 @@
 """Charges for the entries of a layer: exact numbers of bytes and inodes, and the limits at their edges."""
 
+import os
 import tarfile
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.unpack.account import BLOCK
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
-from tests.unit.criserver.storage.world import Entries, directory, entry, hard, link
+from tests.unit.criserver.storage.world import ACL, Entries, directory, entry, hard, link
 from tests.unit.criserver.unpack.extraction import charged, extract, listed, names
 
 pytestmark = pytest.mark.root
@@ -72,11 +73,21 @@ def test_entries_of_a_layer_are_charged_with_what_they_take(tmp_path: Path, name
 COPY = 2 * BLOCK
 """A directory that overlayfs copies up: its own block, and one for attributes."""
 MERGED: dict[str, tuple[Entries, Charge]] = {
-    "file": ([entry("f", data=b"x")], (2 * BLOCK + names("f"), 1)),
+    "file": ([entry("f", data=b"x")], (BLOCK + names("f"), 1)),
+    "empty file": ([entry("f")], (names("f"), 1)),
+    "empty file that replaces one of the layers below": ([entry("one")], (names("one", "one"), 2)),
+    "file with attributes": (attributed("f", tarfile.REGTYPE, a=1), (BLOCK + names("f"), 1)),
+    "fifo": ([entry("fifo", tarfile.FIFOTYPE)], (names("fifo"), 1)),
+    "file that inherits an ACL": ([entry("acl/f")], (COPY + BLOCK + names("acl", "f"), 2)),
+    "file that inherits an ACL behind a link": ([entry("to-acl/f")], (COPY + BLOCK + names("acl", "f"), 2)),
+    "fifo that inherits an ACL": ([entry("acl/f", tarfile.FIFOTYPE)], (COPY + BLOCK + names("acl", "f"), 2)),
+    "link, which inherits no ACL": ([link("acl/l", "t")], (COPY + names("acl", "l"), 2)),
+    "directory that inherits an ACL": ([directory("acl/in")], (COPY + 2 * BLOCK + names("acl", "in"), 2)),
+    "file in a directory that inherits an ACL": ([entry("acl/in/f")], (2 * COPY + BLOCK + names("acl", "in", "f"), 3)),
     "directory": ([directory("new")], (2 * BLOCK + names("new"), 1)),
-    "link": ([link("l", "t")], (BLOCK + names("l"), 1)),
-    "file in a directory of the layers below": ([entry("low/f")], (BLOCK + COPY + names("low", "f"), 2)),
-    "file deeper below": ([entry("low/er/f")], (BLOCK + 2 * COPY + names("low", "er", "f"), 3)),
+    "link": ([link("l", "t")], (names("l"), 1)),
+    "file in a directory of the layers below": ([entry("low/f")], (COPY + names("low", "f"), 2)),
+    "file deeper below": ([entry("low/er/f")], (2 * COPY + names("low", "er", "f"), 3)),
     "file below implicit directories": ([entry("new/er/f")], (BLOCK + 2 * COPY + names("new", "er", "f"), 3)),
     "opaque directory without an entry": ([entry("new/.wh..wh..opq")], (COPY + names("new"), 1)),
     "opaque directory without an entry in a directory of the layers below": (
@@ -85,13 +96,13 @@ MERGED: dict[str, tuple[Entries, Charge]] = {
     ),
     "two files in a directory": (
         [entry("low/f"), entry("low/er/f"), entry("low/er/g")],
-        (3 * BLOCK + 2 * COPY + names("low", "er", "f", "f", "g"), 5),
+        (2 * COPY + names("low", "er", "f", "f", "g"), 5),
     ),
-    "file in a directory with a short name": ([entry("d/f")], (BLOCK + COPY + names("d", "f"), 2)),
-    "file behind a link": ([entry("to-low/f")], (BLOCK + COPY + names("low", "f"), 2)),
+    "file in a directory with a short name": ([entry("d/f")], (COPY + names("d", "f"), 2)),
+    "file behind a link": ([entry("to-low/f")], (COPY + names("low", "f"), 2)),
     "whiteout": ([entry("low/.wh.one")], (COPY + names("low", "one"), 2)),
     "whiteout of nothing": ([entry("low/.wh.none")], (COPY + names("low", "none"), 2)),
-    "whiteout of a file of the layer itself": ([entry("f"), entry(".wh.f")], (BLOCK + names("f"), 1)),
+    "whiteout of a file of the layer itself": ([entry("f"), entry(".wh.f")], (names("f"), 1)),
     "hard link to an empty file": (
         [hard("low/same", "low/empty")],
         (COPY + BLOCK + names("low", "same", "empty"), 2),
@@ -111,7 +122,7 @@ MERGED: dict[str, tuple[Entries, Charge]] = {
     "hard link to itself": ([hard("one", "one")], (names("one"), 0)),
     "hard link to a file of the layer itself": (
         [entry("f", data=bytes(5 * BLOCK)), hard("same", "f")],
-        (6 * BLOCK + names("f", "same"), 1),
+        (5 * BLOCK + names("f", "same"), 1),
     ),
 }
 
@@ -121,6 +132,9 @@ def test_entries_over_lower_layers_are_charged_with_the_copies_that_overlayfs_ma
     (tmp_path / "low/er").mkdir(parents=True)
     (tmp_path / "d").mkdir()
     (tmp_path / "to-low").symlink_to("low")
+    (tmp_path / "acl").mkdir()
+    os.setxattr(tmp_path / "acl", "system.posix_acl_default", ACL)
+    (tmp_path / "to-acl").symlink_to("acl")
     for file, blocks in {"one": 1, "low/one": 1, "low/er/two": 2, "low/empty": 0}.items():
         (tmp_path / file).write_bytes(bytes(blocks * BLOCK))
         assert (tmp_path / file).stat().st_blocks * 512 == blocks * BLOCK, "the file system counts like this test"
