@@ -23,6 +23,7 @@ from pykubelet.criserver.spec import ImageDefaults, SandboxView
 from pykubelet.criserver.types import ContainerID, SandboxID, UserNamespace
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.wait import until
 from tests.unit.criserver.spec.given import HOST
 
 SANDBOX = SandboxID("s1")
@@ -229,6 +230,11 @@ class Rig:
         )
         config.linux.security_context.namespace_options.pid = pb.CONTAINER
         return self.containers.table.get(await self.containers.lifecycle.creator.create(SANDBOX, config))
+
+    async def launched(self, *containers: Container) -> None:
+        """Wait until their pre-launches have succeeded or failed: conmon has reported, and does nothing more."""
+        prelaunches = [self.containers.lifecycle.starter._launcher._prelaunches[each.id] for each in containers]
+        await until(lambda: all(each.result.done() for each in prelaunches))
 
     def forget_launches(self) -> None:
         """Abandon pre-launches, as if the server were killed: they are not undone."""

@@ -446,7 +446,7 @@ async def test_recovery_program_runs_is_adopted_with_its_process_and_monitor(tmp
 async def test_recovery_of_a_launch_interrupted_before_the_oci_state_is_created(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await until((rig.deps.directories.bundle(container.id) / "pid").exists)
+        await rig.launched(container)
         rig.forget_launches()
     state = tmp_path / "oci" / container.id
     for path in state.iterdir():

@@ -30,12 +30,6 @@ async def _waiting(rig: Rig, container: Container) -> int:
     return int(note.read_text())
 
 
-async def _launched(rig: Rig, *containers: Container) -> None:
-    """Wait until their pre-launches have succeeded or failed."""
-    prelaunches = [rig.containers.lifecycle.starter._launcher._prelaunches[each.id] for each in containers]
-    await until(lambda: all(each.result.done() for each in prelaunches))
-
-
 def _assert_undone(rig: Rig, container: Container, pid: int) -> None:
     bundle = rig.deps.directories.bundle(container.id)
     assert {path.name for path in bundle.glob("*")} <= {"config.json"}
@@ -141,7 +135,7 @@ async def test_prelaunched_process_that_died_is_launched_again(tmp_path: Path) -
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container)
-        await _launched(rig, container)
+        await rig.launched(container)
         os.kill(pid, signal.SIGKILL)
         await until((rig.deps.directories.exits / container.id).exists)
         await rig.containers.lifecycle.starter.start(container.id)
@@ -169,7 +163,7 @@ async def test_failed_prelaunch_is_reported_by_the_start(tmp_path: Path) -> None
         program = tmp_path / "late"
         container = await rig.create(str(program))
         bad = await rig.create("/no/such/program", attempt=1)
-        await _launched(rig, container, bad)
+        await rig.launched(container, bad)
         assert {container.record.phase, bad.record.phase} == {ContainerPhase.CREATED}
         program.write_text("#!/bin/sh\nexec sleep 60\n")
         program.chmod(0o755)
@@ -201,7 +195,7 @@ async def test_next_server_undoes_the_prelaunch(tmp_path: Path, dead: bool) -> N
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sh", "-c", f"echo x >> {tmp_path}/ran; exec sleep 60")
         pid = await _waiting(rig, container)
-        await _launched(rig, container)
+        await rig.launched(container)
         rig.forget_launches()
     if dead:
         os.kill(pid, signal.SIGKILL)
@@ -221,5 +215,5 @@ async def test_stopped_server_leaves_no_prelaunch(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container)
-        await _launched(rig, container)
+        await rig.launched(container)
     _assert_undone(rig, container, pid)
