@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.apiclient import Query, Reflector, Select
-from pykubelet.apiclient.reflector import Key
+from pykubelet.apiclient.held import Key
+from pykubelet.apiclient.pages import Pages
 from pykubelet.apiclient.resources import CONFIG_MAPS, Target
-from pykubelet.apiclient.watch import MAX_EVENT, Lines, Listing, WatchEvent, read_event, read_list
+from pykubelet.apiclient.watch import MAX_EVENT, Lines, Listing, WatchEvent, read_event
 from pykubelet.base.errors import Transient
 from pykubelet.base.files.decoding import shallow
 from pykubelet.base.units import Seconds
@@ -81,7 +82,9 @@ class Server:
         self.requests.append(self.clock.monotonic())
         body = self.lists[min(self.listed, len(self.lists) - 1)]
         self.listed += 1
-        return read_list(body, target.kind)[0]
+        pages = Pages(target.kind)
+        pages.read(body)
+        return pages.listing()
 
     async def watch(
         self, target: Target[ConfigMap], select: Select, version: str, duration: Seconds

@@ -12,6 +12,8 @@ from pykubelet.base.files.decoding import shallow
 R = TypeVar("R")
 MAX_BODY: Final = 64 << 20
 """Maximum bytes of an answer after it was unpacked."""
+_SHORT: Final = 64 << 10
+"""Maximum bytes of an answer that is read on the event loop."""
 
 
 class NoAnswer(Transient):
@@ -43,3 +45,10 @@ async def decoded(answer: bytes, read: Callable[[bytes], R]) -> R:
     except RecursionError:
         # In a thread, as it takes long for large ones. It cannot hang.
         return read(await blocking.call("api-answers", shallow, answer, deadline=None))
+
+
+async def off_loop(answer: bytes, read: Callable[[bytes], R]) -> R:
+    """Return what ``read`` finds in an answer, in a thread unless the answer is short."""
+    if len(answer) <= _SHORT:
+        return read(answer)
+    return await blocking.call("api-answers", read, answer, deadline=None)  # it cannot hang

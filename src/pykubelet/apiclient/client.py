@@ -18,13 +18,14 @@ import aiohttp
 from msgspec import Struct
 from yarl import URL
 
-from pykubelet.apiclient.answers import NoAnswer, TooLong, decoded, read_body
+from pykubelet.apiclient.answers import NoAnswer, TooLong, decoded, off_loop, read_body
 from pykubelet.apiclient.credentials import Credentials, RotatedCertificate
 from pykubelet.apiclient.errors import Unauthorized, error_of_response
 from pykubelet.apiclient.kubeconfig import ClusterConfig
+from pykubelet.apiclient.pages import Pages
 from pykubelet.apiclient.resources import Target
 from pykubelet.apiclient.select import Select
-from pykubelet.apiclient.watch import Lines, Listing, WatchEvent, read_event, read_list, read_object
+from pykubelet.apiclient.watch import Lines, Listing, WatchEvent, read_event, read_object
 from pykubelet.base.backoff import jittered
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.rate_limit import RateLimit
@@ -35,7 +36,7 @@ from pykubelet.base.http.proxy import proxy_for
 from pykubelet.base.http.tls_clients import plain_context
 from pykubelet.base.units import Seconds
 from pykubelet.models.codec import encode
-from pykubelet.models.meta_v1 import DeleteOptions, ObjectMeta, Preconditions
+from pykubelet.models.meta_v1 import DeleteOptions, Preconditions
 from pykubelet.models.scalars import KubeStruct
 
 _log = logging.getLogger(__name__)
@@ -47,9 +48,6 @@ _PAGE: Final = 500
 _MAX_PAGES: Final = 1000
 _FEWER: Final = 8
 """Divisor of the objects of a page if that is too long: one has 1.5 MiB in etcd, six times as much in JSON."""
-MAX_LIST: Final = 1 << 30
-"""Maximum bytes of all pages of a list, less those of escapes (``\\u003c``): about what its objects take."""
-_ESCAPE: Final = 5
 _ATTEMPTS: Final = 4
 _FIRST_DELAY: Final = 0.25
 _MAX_RETRY_AFTER: Final = 30.0
@@ -141,13 +139,13 @@ class ApiClient:
         return await self._object(_Call("GET", target.path, f"get {target.label}"), target)
 
     async def list(self, target: Target[T], select: Select = _ALL) -> Listing[T]:
-        """Return all objects of a collection, read page by page, and the version to watch from.
+        """Return the objects of a collection, read page by page, and the version to watch from.
 
-        Raises Expired when a page's token is too old, Transient when an answer is no such list, or it has no end.
+        The largest objects are left out, and named, if all of them would take too much memory. Raises Expired when a
+        page's token is too old, Transient when an answer is no such list, or it has no end.
         """
-        items: list[T] = []
-        faults: list[tuple[ObjectMeta, str]] = []
-        token, size, limit = "", 0, _PAGE
+        pages: Pages[T] = Pages(target.kind)
+        token, limit = "", _PAGE
         for _ in range(_MAX_PAGES):
             params = (*_selection(select), ("limit", str(limit)), *((("continue", token),) if token else ()))
             try:
@@ -157,15 +155,10 @@ class ApiClient:
                     raise
                 limit = max(limit // _FEWER, 1)
                 continue
-            page, token = await decoded(body, partial(read_list, target=target.kind))
+            token = await off_loop(body, pages.read)
             limit = min(2 * limit, _PAGE)
-            items += page.items
-            faults += page.faults
             if not token:
-                return Listing(tuple(items), page.resource_version, tuple(faults))
-            size += len(body) - _ESCAPE * (body.count(b"\\u") - body.count(b"\\\\u"))
-            if size > MAX_LIST:
-                break
+                return pages.listing()
         raise Transient(f"list {target.label}: the answers have no end")
 
     async def create(self, target: Target[T], value: KubeStruct) -> T:

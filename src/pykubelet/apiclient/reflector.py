@@ -15,15 +15,15 @@ from msgspec import Struct
 
 from pykubelet.apiclient.client import ApiClient
 from pykubelet.apiclient.errors import Expired
+from pykubelet.apiclient.held import Held, Key, key_of
 from pykubelet.apiclient.resources import Target
 from pykubelet.apiclient.select import Select
-from pykubelet.apiclient.watch import Listing, WatchEvent, WatchType, meta_of
+from pykubelet.apiclient.watch import Listing, Unread, WatchEvent, WatchType, meta_of
 from pykubelet.base.backoff import Backoff, jittered
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.units import Seconds
-from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import KubeStruct
 
 _log = logging.getLogger(__name__)
@@ -36,9 +36,8 @@ _MAX_EMPTY_WATCHES: Final = 5
 _FIRST_DELAY: Final = 0.8
 _MAX_DELAY: Final = 30.0
 _CALM: Final = 120.0
-
-Key = tuple[str, str]
-"""Namespace and name."""
+_LISTS_APART: Final = 60.0
+"""Minimum seconds between a list and one that is made since more objects may fit."""
 
 
 class Query(Struct, Generic[T], frozen=True):
@@ -54,7 +53,7 @@ class Reflector(Generic[T]):
     An answer with an object that was not asked for is that to another request: it changes nothing.
 
     ``deliver`` is called from the event loop and must be quick; the mapping belongs to the reflector and must not be
-    kept. An object that cannot be decoded is logged and keeps its last valid state, if it had one.
+    kept. An object that cannot be decoded, or is too large, is logged and keeps its last valid state, if it had one.
     """
 
     def __init__(
@@ -73,8 +72,9 @@ class Reflector(Generic[T]):
         self._clock = clock
         self._rand = rand
         self._guard = Guard("watches", clock.monotonic)
-        self._items: dict[Key, T] = {}
+        self._held = Held[T]()
         self._version = ""
+        self._listed_at: Seconds = 0.0
         self._backoff = Backoff(first_delay, _MAX_DELAY, factor=2.0, reset_after=_CALM)
         self.fault: PykubeletError | None = None
         """The error of the last attempt; None if it succeeded."""
@@ -85,6 +85,11 @@ class Reflector(Generic[T]):
         """Consecutive watches that ended at once, after an event."""
         self.listed = False
         """Whether a list has ever succeeded."""
+
+    @property
+    def unread(self) -> Mapping[Key, Unread]:
+        """The objects that exist and whose last version is not delivered, since it cannot be read or is too large."""
+        return self._held.unread
 
     def stop(self) -> None:
         """Make :meth:`run` return soon; ``deliver`` calls it when nothing more can change."""
@@ -136,6 +141,9 @@ class Reflector(Generic[T]):
                 self._apply(event)
                 if self._stopped:
                     return
+                if self._held.may_hold_more() and self._clock.monotonic() - self._listed_at >= _LISTS_APART:
+                    self._version = ""
+                    return
         if self._clock.monotonic() - begun >= _QUICK_END:
             self._empty_watches = self._quick_ends = 0
             return
@@ -148,15 +156,12 @@ class Reflector(Generic[T]):
     def _replace(self, listing: Listing[T]) -> None:
         for each in listing.items:
             self._check_selected(each)
-        items = {_key(meta_of(each)): each for each in listing.items}
-        for meta, fault in listing.faults:
-            self._log_undecodable(meta, fault)
-            if (old := self._items.get(_key(meta))) is not None:
-                items[_key(meta)] = old
-        self._items = items
+        for unread in self._held.replace(listing):
+            self._log_unread(unread)
         self._version = listing.resource_version
+        self._listed_at = self._clock.monotonic()
         self.listed = True
-        self._deliver(self._items)
+        self._deliver(self._held.items)
 
     def _apply(self, event: WatchEvent[T]) -> None:
         if event.object is not None and event.type is not WatchType.DELETED:
@@ -164,17 +169,13 @@ class Reflector(Generic[T]):
         self._backoff.reset("")
         if event.meta.resource_version:
             self._version = event.meta.resource_version
-        match event:
-            case WatchEvent(type=WatchType.BOOKMARK):
-                return
-            case WatchEvent(type=WatchType.DELETED, meta=meta):
-                self._items.pop(_key(meta), None)
-            case WatchEvent(object=None):
-                self._log_undecodable(event.meta, event.fault)
-                return
-            case WatchEvent(object=value) if value is not None:
-                self._items[_key(event.meta)] = value
-        self._deliver(self._items)
+        if event.type is WatchType.BOOKMARK:
+            return
+        if event.type is WatchType.DELETED:
+            self._held.remove(key_of(event.meta))
+        elif (unread := self._held.put(event)) is not None:
+            self._log_unread(unread)
+        self._deliver(self._held.items)
 
     def _check_selected(self, value: T) -> None:
         if not self._query.select.matches(value):
@@ -186,16 +187,13 @@ class Reflector(Generic[T]):
         delay = jittered(self._backoff.next("", self._clock.monotonic()), 1.0, self._rand)
         await self._clock.sleep(max(delay, at_least or 0.0))
 
-    def _log_undecodable(self, meta: ObjectMeta, fault: str) -> None:
-        name = f"{meta.namespace}/{meta.name}"
-        _log.error(
-            "undecodable object skipped",
-            extra={"resource": self._query.target.label, "object": name, "error": fault},
-        )
+    def _log_unread(self, unread: Unread) -> None:
+        name, size = f"{unread.meta.namespace}/{unread.meta.name}", unread.weight
+        fields = {"resource": self._query.target.label, "object": name, "error": unread.fault}
+        if size:
+            _log.error("large object left out", extra={**fields, "bytes": size})
+        else:
+            _log.error("undecodable object skipped", extra=fields)
 
     def _log_fields(self, error: PykubeletError) -> dict[str, str]:
         return {"resource": self._query.target.label, "fields": self._query.select.fields, "error": str(error)}
-
-
-def _key(meta: ObjectMeta) -> Key:
-    return (meta.namespace, meta.name)

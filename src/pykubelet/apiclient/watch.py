@@ -1,4 +1,4 @@
-"""Decodes answers: objects, lists, and watch streams (JSON events, one per line). No effects.
+"""Decodes answers: objects, and watch streams (JSON events, one per line). No effects.
 
 An answer of another kind than the requested one is an error, whatever its HTTP status: a proxy or a broken server can
 answer 200 with ``{}``, which must not mean that all objects are gone. An object that cannot be decoded does not affect
@@ -12,13 +12,14 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from pykubelet.apiclient.errors import error_of
+from pykubelet.apiclient.weights import weight
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.files.decoding import decode_json
 from pykubelet.models.codec import decode_flat
-from pykubelet.models.meta_v1 import ListMeta, ObjectMeta, Status
+from pykubelet.models.meta_v1 import ObjectMeta, Status
 from pykubelet.models.scalars import KubeStruct
 
 T = TypeVar("T", bound=KubeStruct)
@@ -44,6 +45,21 @@ class WatchEvent(Struct, Generic[T], frozen=True):
     object: T | None
     """None for bookmarks, and for objects that cannot be decoded; ``fault`` then says why."""
     fault: str = ""
+    weight: int = 0
+    """The memory that the object takes, in bytes, as estimated."""
+
+
+class Unread(Struct, frozen=True):
+    """An object that exists and that the client does not hold in this version."""
+
+    meta: ObjectMeta
+    """Namespace, name, uid and version."""
+    fault: str
+    """The cause, and a remedy."""
+    weight: int = 0
+    """Of an object that is too large: the bytes that it would take in memory, as estimated."""
+    ending: bool = False
+    """Whether an object that is too large is being deleted."""
 
 
 class Listing(Struct, Generic[T], frozen=True):
@@ -51,8 +67,10 @@ class Listing(Struct, Generic[T], frozen=True):
 
     items: tuple[T, ...]
     resource_version: str
-    faults: tuple[tuple[ObjectMeta, str], ...] = ()
-    """Objects that could not be decoded, with the errors."""
+    unread: tuple[Unread, ...] = ()
+    """Objects that cannot be decoded, or are too large."""
+    weights: tuple[int, ...] = ()
+    """The bytes that each of the items takes in memory, as estimated."""
 
 
 class _Envelope(msgspec.Struct, frozen=True):
@@ -60,20 +78,15 @@ class _Envelope(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
-class _RawList(msgspec.Struct, frozen=True):
-    kind: str = ""
-    metadata: ListMeta = ListMeta()
-    items: list[msgspec.Raw] | None = None
-
-
 class _Identity(KubeStruct, frozen=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    deletion_timestamp: str = ""
 
 
-class _Head(KubeStruct, frozen=True):
+class Head(KubeStruct, frozen=True):
     """Kind and identity of an object, which are read even if its other fields cannot be decoded."""
 
     kind: str = ""
@@ -115,16 +128,16 @@ def read_event(line: bytes, target: type[T]) -> WatchEvent[T]:
         kind = WatchType(envelope.type)
     except ValueError as error:
         raise Transient(f"watch: an event of unknown type {envelope.type!r}") from error
-    head = _head(raw)
+    head = head_of(raw)
     if head.kind != target.__name__:
-        raise Transient(f"watch: an event {_of_wrong_kind(head.kind, target.__name__)}")
+        raise Transient(f"watch: an event {kind_fault(head.kind, target.__name__)}")
     if kind is WatchType.BOOKMARK:
-        return WatchEvent(kind, _meta(head), None)
+        return WatchEvent(kind, identity(head), None)
     try:
-        value = _read(raw, target)
+        value = read_value(raw, target)
     except Invalid as error:
-        return WatchEvent(kind, _meta(head), None, str(error))
-    return WatchEvent(kind, meta_of(value), value)
+        return WatchEvent(kind, identity(head), None, str(error))
+    return WatchEvent(kind, meta_of(value), value, weight=weight(raw))
 
 
 def read_object(body: bytes, target: type[T], what: str) -> T:
@@ -135,34 +148,8 @@ def read_object(body: bytes, target: type[T], what: str) -> T:
         raise Transient(f"{what}: the answer cannot be read: {error}") from error
     kind = getattr(value, "kind", "")
     if kind != target.__name__:
-        raise Transient(f"{what}: an answer {_of_wrong_kind(kind, target.__name__)}")
+        raise Transient(f"{what}: an answer {kind_fault(kind, target.__name__)}")
     return value
-
-
-def read_list(body: bytes, target: type[T]) -> tuple[Listing[T], str]:
-    """Decode one page of a list; return it and the token of the next page.
-
-    Transient: it is no list of these objects, or a part of one without the token for the rest.
-    """
-    try:
-        raw = decode_json(body, _RawList)
-    except ValueError as error:
-        raise Transient(f"list: the answer is not a list: {error}") from error
-    if raw.kind != f"{target.__name__}List":
-        raise Transient(f"list: an answer {_of_wrong_kind(raw.kind, f'{target.__name__}List')}")
-    if not raw.metadata.resource_version:
-        raise Transient("list: the answer has no resourceVersion")
-    if raw.metadata.remaining_item_count and not raw.metadata.continue_:
-        raise Transient(f"list: {raw.metadata.remaining_item_count} more objects, but no token to read them")
-    items: list[T] = []
-    faults: list[tuple[ObjectMeta, str]] = []
-    for each in raw.items or ():
-        text = bytes(each)
-        try:
-            items.append(_read(text, target))
-        except Invalid as error:
-            faults.append((_meta(_head(text)), str(error)))
-    return Listing(tuple(items), raw.metadata.resource_version, tuple(faults)), raw.metadata.continue_
 
 
 def meta_of(value: KubeStruct) -> ObjectMeta:
@@ -171,7 +158,7 @@ def meta_of(value: KubeStruct) -> ObjectMeta:
     return meta if isinstance(meta, ObjectMeta) else ObjectMeta()
 
 
-def _read(raw: bytes, target: type[T]) -> T:
+def read_value(raw: bytes, target: type[T]) -> T:
     """Decode the object without its managed fields, which are half of it and only matter to server-side apply."""
     value = decode_flat(raw, target)
     meta = meta_of(value)
@@ -182,16 +169,22 @@ def _read(raw: bytes, target: type[T]) -> T:
     return replace(value, metadata=replace(meta, managed_fields=()))
 
 
-def _head(raw: bytes) -> _Head:
+def head_of(raw: bytes) -> Head:
+    """Return kind and identity of the object in a JSON text; they are empty if they cannot be decoded."""
     try:
-        return decode_flat(raw, _Head)
+        return decode_flat(raw, Head)
     except Invalid:
-        return _Head()
+        return Head()
 
 
-def _meta(head: _Head) -> ObjectMeta:
-    return ObjectMeta(**asdict(head.metadata))
+def identity(head: Head) -> ObjectMeta:
+    """Return what identifies the object and its version."""
+    found = head.metadata
+    return ObjectMeta(
+        name=found.name, namespace=found.namespace, uid=found.uid, resource_version=found.resource_version
+    )
 
 
-def _of_wrong_kind(kind: str, expected: str) -> str:
+def kind_fault(kind: str, expected: str) -> str:
+    """Return what is wrong with an answer of this kind."""
     return f"of kind {kind[:_SHOWN]!r} instead of {expected}"

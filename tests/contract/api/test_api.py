@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pykubelet.apiclient import AlreadyExists, ApiClient, PatchKind, Query, Reflector, Select, WatchType
-from pykubelet.apiclient.reflector import Key
+from pykubelet.apiclient.held import Key
 from pykubelet.apiclient.resources import CONFIG_MAPS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Conflict, Invalid, NotFound

@@ -161,7 +161,7 @@ async def test_list_reads_all_pages_and_skips_undecodable_objects(
     fake.faults = [Fault("continue=3", corrupt=True)]
     listed = await client.list(ALL)
     assert [each.metadata.name for each in listed.items] == [f"n{number}" for number in range(7)]
-    assert [meta.name for meta, _ in listed.faults] == ["broken"]
+    assert [each.meta.name for each in listed.unread] == ["broken"]
     assert fake.count("GET") == 3
 
 

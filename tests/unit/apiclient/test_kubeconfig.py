@@ -16,8 +16,9 @@ from pykubelet.apiclient.certificates.request import new_key, signing_request
 from pykubelet.apiclient.credentials import PLUGIN_PAUSE, Credentials, RotatedCertificate
 from pykubelet.apiclient.exec_plugin import run_plugin
 from pykubelet.apiclient.kubeconfig import ExecPlugin, Pem
+from pykubelet.apiclient.pages import Pages
 from pykubelet.apiclient.resources import PODS
-from pykubelet.apiclient.watch import Lines, WatchType, read_event, read_list
+from pykubelet.apiclient.watch import Lines, WatchType, read_event
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Conflict, Invalid, PykubeletError, Transient
 from pykubelet.base.files.decoding import shallow
@@ -239,7 +240,7 @@ def test_read_event_of_a_hostile_line_raises_transient(line: bytes) -> None:
 def test_read_list_of_a_hostile_body_raises_transient() -> None:
     for body in (b'{"items":' + b"[" * 200_000, b'{"items":[{"a":"\\ud800"}]}', b"\xff"):
         with pytest.raises(Transient):
-            read_list(shallow(body), Pod)
+            Pages(Pod).read(body)
 
 
 def test_load_kubeconfig_of_a_deep_file_raises_invalid(tmp_path: Path) -> None:

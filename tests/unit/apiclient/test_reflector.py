@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 import pytest
 
 from pykubelet.apiclient import ApiClient, Query, Reflector, Select
-from pykubelet.apiclient.reflector import Key
+from pykubelet.apiclient.held import Key
 from pykubelet.apiclient.resources import CONFIG_MAPS
 from pykubelet.base.clock import SystemClock
 from pykubelet.models.core_v1 import ConfigMap

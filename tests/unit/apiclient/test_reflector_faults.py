@@ -7,11 +7,12 @@ from typing import Any, cast
 import pytest
 
 from pykubelet.apiclient import ApiClient, Query, Reflector, Select
+from pykubelet.apiclient import reflector as reflector_module
 from pykubelet.apiclient import watch as module
 from pykubelet.apiclient.errors import Expired
-from pykubelet.apiclient.reflector import Key
+from pykubelet.apiclient.held import Key
 from pykubelet.apiclient.resources import CONFIG_MAPS
-from pykubelet.apiclient.watch import Lines, Listing, WatchEvent, WatchType
+from pykubelet.apiclient.watch import Lines, Listing, Unread, WatchEvent, WatchType
 from pykubelet.base.errors import Transient
 from pykubelet.models.core_v1 import ConfigMap
 from pykubelet.models.meta_v1 import ObjectMeta
@@ -73,10 +74,35 @@ async def test_retry_after_of_a_busy_server_is_respected() -> None:
 
 
 async def test_object_undecodable_in_a_new_list_keeps_its_last_state() -> None:
-    unreadable: Listing[ConfigMap] = Listing((), "3", ((META, "no map"), (ObjectMeta(name="b"), "no map")))
+    unreadable: Listing[ConfigMap] = Listing((), "3", (Unread(META, "no map"), Unread(ObjectMeta(name="b"), "no map")))
     api = Scripted([Listing((MAP,), "2"), unreadable], [(Expired("too old"),)])
     await api.run()
     assert api.delivered == [{"a": "1"}, {"a": "1"}]
+
+
+async def test_object_left_out_is_logged_once_and_keeps_its_last_state(caplog: pytest.LogCaptureFixture) -> None:
+    large: Listing[ConfigMap] = Listing((), "3", (Unread(META, "it is too large", 5_000_000),))
+    api = Scripted([Listing((MAP,), "2"), large, large], [(Expired("too old"),), (Expired("too old"),)])
+    await api.run()
+    assert api.delivered == [{"a": "1"}] * 3
+    assert set(api.reflector.unread) == {("default", "a")}
+    logged = [each.__dict__ for each in caplog.records if each.message == "large object left out"]
+    assert [(each["object"], each["bytes"], each["error"]) for each in logged] == [
+        ("default/a", 5_000_000, "it is too large")
+    ]
+
+
+@pytest.mark.parametrize(("apart", "lists"), [(0.0, 2), (3600.0, 1)])
+async def test_objects_are_listed_again_when_more_of_them_fit(
+    apart: float, lists: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reflector_module, "_LISTS_APART", apart)
+    other = ConfigMap(metadata=ObjectMeta(name="b", namespace="default"), data={"v": "2"})
+    large = Listing((MAP,), "2", (Unread(other.metadata, "it is too large", 5_000_000),), (1000,))
+    removed = WatchEvent(WatchType.DELETED, META, MAP)
+    api = Scripted([large, Listing((other,), "3")], [(removed,), ()])
+    await api.run()
+    assert api.delivered == [{"a": "1"}, {}, {"b": "2"}][: 1 + lists]
 
 
 @pytest.mark.parametrize(("events", "free"), [((), 0), ((WatchEvent(WatchType.BOOKMARK, META, None),), 1)])

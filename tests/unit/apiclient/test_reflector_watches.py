@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from pykubelet.apiclient import ApiClient, Query, Reflector, Select
-from pykubelet.apiclient.reflector import Key
+from pykubelet.apiclient.held import Key
 from pykubelet.apiclient.resources import CONFIG_MAPS
 from pykubelet.apiclient.watch import Listing, WatchEvent, WatchType
 from pykubelet.base.errors import Permanent, Transient

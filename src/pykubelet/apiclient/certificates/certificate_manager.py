@@ -14,7 +14,8 @@ from pykubelet.apiclient.certificates.request import signing_request
 from pykubelet.apiclient.certificates.store import CertificateStore
 from pykubelet.apiclient.client import ApiClient
 from pykubelet.apiclient.errors import AlreadyExists, Forbidden, Unauthorized
-from pykubelet.apiclient.reflector import Key, Query, Reflector
+from pykubelet.apiclient.held import Key
+from pykubelet.apiclient.reflector import Query, Reflector
 from pykubelet.apiclient.resources import SIGNING_REQUESTS
 from pykubelet.apiclient.select import Select
 from pykubelet.base.backoff import Backoff

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from pykubelet.apiclient import ApiClient, Query, Reflector, Select
-from pykubelet.apiclient.reflector import Key
+from pykubelet.apiclient.held import Key
 from pykubelet.apiclient.resources import CONFIG_MAPS, SECRETS
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.guard import Guard

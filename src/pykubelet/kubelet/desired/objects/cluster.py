@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Final, Protocol
 
 from pykubelet.apiclient import ApiClient, Query, Reflector, Select
-from pykubelet.apiclient.reflector import Key
+from pykubelet.apiclient.held import Key
 from pykubelet.apiclient.resources import RUNTIME_CLASSES, SERVICES
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient

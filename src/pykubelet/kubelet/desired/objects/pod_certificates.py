@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from pykubelet.apiclient import ApiClient, Query, Reflector, Select
-from pykubelet.apiclient.reflector import Key
+from pykubelet.apiclient.held import Key
 from pykubelet.apiclient.resources import POD_CERTIFICATE_REQUESTS, SERVICE_ACCOUNTS
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 
 from pykubelet.apiclient import ApiClient, Forbidden, PatchKind, Query, Reflector, Select
-from pykubelet.apiclient.reflector import Key
+from pykubelet.apiclient.held import Key
 from pykubelet.apiclient.resources import (
     CSI_DRIVERS,
     NODES,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 
 from pykubelet.apiclient import ApiClient, Query, Reflector, Select
-from pykubelet.apiclient.reflector import Key
+from pykubelet.apiclient.held import Key
 from pykubelet.apiclient.resources import CLUSTER_TRUST_BUNDLES
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient

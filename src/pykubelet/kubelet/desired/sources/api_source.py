@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pykubelet.apiclient import ApiClient, Query, Reflector, Select
-from pykubelet.apiclient.reflector import Key
+from pykubelet.apiclient.held import Key
 from pykubelet.apiclient.resources import PODS
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.callbacks import Callbacks

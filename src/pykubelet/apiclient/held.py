@@ -1,0 +1,117 @@
+"""The objects of a collection that a reflector holds, and those that exist but that it does not hold. Pure.
+
+An object that cannot be decoded or is too large keeps its last version, if it was held: it must not seem deleted.
+"""
+
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+from msgspec.structs import replace
+
+from pykubelet.apiclient.watch import Listing, Unread, WatchEvent, meta_of
+from pykubelet.apiclient.weights import MAX_ENDING, MAX_TOTAL, SMALL, too_large
+from pykubelet.models.meta_v1 import ObjectMeta
+from pykubelet.models.scalars import KubeStruct
+
+T = TypeVar("T", bound=KubeStruct)
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+class Held(Generic[T]):
+    """The objects after a list and the changes that follow it."""
+
+    def __init__(self) -> None:
+        self._items: dict[Key, T] = {}
+        self._weights: dict[Key, int] = {}
+        self._total = 0
+        self._unread: dict[Key, Unread] = {}
+        self._has_shrunk = False
+        """Whether an object was removed since the last list."""
+
+    @property
+    def items(self) -> Mapping[Key, T]:
+        """The objects, in their last versions that could be read."""
+        return self._items
+
+    @property
+    def unread(self) -> Mapping[Key, Unread]:
+        """The objects whose last version is not held, whether or not an earlier one is."""
+        return self._unread
+
+    def replace(self, listing: Listing[T]) -> list[Unread]:
+        """Take over a list; return its objects that are not held for a reason that was not known of them."""
+        before, known = self._items, self._unread
+        weights, weights_before = listing.weights or (0,) * len(listing.items), self._weights
+        self._items = {key_of(meta_of(each)): each for each in listing.items}
+        self._weights = {key_of(meta_of(each)): weight for each, weight in zip(listing.items, weights, strict=True)}
+        self._unread = {key_of(each.meta): each for each in listing.unread}
+        for key, each in self._unread.items():
+            if (old := before.get(key)) is not None and _same(meta_of(old), each.meta):
+                self._items[key], self._weights[key] = old, weights_before[key]
+        self._total = sum(self._weights.values())
+        self._has_shrunk = False
+        return [each for key, each in self._unread.items() if not _known(known.get(key), each)]
+
+    def put(self, event: WatchEvent[T]) -> Unread | None:
+        """Take over a new or changed object; return it if it is not held for a reason that was not known of it."""
+        key, unread = key_of(event.meta), self._unread_of(event)
+        known = self._unread.pop(key, None)
+        if unread is None:
+            if event.object is not None:
+                self._total += event.weight - self._weights.get(key, 0)
+                self._items[key], self._weights[key] = event.object, event.weight
+            return None
+        if (old := self._items.get(key)) is not None and not _same(meta_of(old), event.meta):
+            self.remove(key)
+        self._unread[key] = unread
+        return None if _known(known, unread) else unread
+
+    def remove(self, key: Key) -> None:
+        """Forget an object that was deleted."""
+        self._unread.pop(key, None)
+        if self._items.pop(key, None) is not None:
+            self._total -= self._weights.pop(key)
+            self._has_shrunk = True
+
+    def may_hold_more(self) -> bool:
+        """Whether a new list may have an object that was too large and fits now.
+
+        Objects that are being deleted are held a few at a time: when all of them are gone, it is the turn of others.
+        """
+        too_large = [each for each in self._unread.values() if each.weight]
+        if not too_large:
+            return False
+        if self._has_shrunk and self._total + min(each.weight for each in too_large) <= MAX_TOTAL:
+            return True
+        return any(each.ending for each in too_large) and not any(map(_is_ending, self._items.values()))
+
+    def _unread_of(self, event: WatchEvent[T]) -> Unread | None:
+        """Return why the event's object is not held; None: it is."""
+        if event.object is None:
+            return Unread(event.meta, event.fault)
+        bound = MAX_TOTAL + (MAX_ENDING if _is_ending(event.object) else 0)
+        total = self._total - self._weights.get(key_of(event.meta), 0) + event.weight
+        if event.weight <= SMALL or total <= bound:
+            return None
+        return Unread(event.meta, too_large(event.weight), event.weight, _is_ending(event.object))
+
+
+def key_of(meta: ObjectMeta) -> Key:
+    """Return the key of an object."""
+    return (meta.namespace, meta.name)
+
+
+def _is_ending(value: KubeStruct) -> bool:
+    return meta_of(value).deletion_timestamp is not None
+
+
+def _same(one: ObjectMeta, other: ObjectMeta) -> bool:
+    """Whether both are one object, not another of the same name; a uid may be unknown."""
+    return not (one.uid and other.uid) or one.uid == other.uid
+
+
+def _known(before: Unread | None, now: Unread) -> bool:
+    """Whether the object was unread for the same reason."""
+    return before is not None and replace(before, meta=now.meta, ending=now.ending) == now

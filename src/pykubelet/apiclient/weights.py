@@ -1,0 +1,87 @@
+"""Estimates the memory of objects before they are decoded, and chooses which of them a collection may hold. Pure.
+
+The author of an object decides how much memory it takes: a pod of 1.5 MiB in etcd can have seven times as many bytes
+in JSON, and one volume of 13 bytes takes 300 once it is decoded. What all objects of a collection take is bounded; the
+largest are left out, so that their author keeps the agent from no other object.
+"""
+
+import heapq
+from typing import Final
+
+from msgspec import Raw
+
+from pykubelet.base.files.decoding import decode_json
+from pykubelet.models.scalars import KubeStruct
+
+MAX_TOTAL: Final = 256 << 20
+"""Maximum bytes of the objects of a collection, as estimated."""
+MAX_ENDING: Final = 64 << 20
+"""Further bytes for objects that are being deleted: the agent has to read them, or their deletion would not end."""
+SMALL: Final = 512 << 10
+"""Maximum bytes of an object that a change may add to any collection."""
+_ESCAPE: Final = 5
+"""Bytes that an escape (``\\u003c``) takes in JSON besides those of its character."""
+_VALUE: Final = 56
+"""Bytes of a string or a number, which a comma separates from the next one."""
+_STRUCTURE: Final = 256
+"""Bytes of a structure, most of them for its empty fields."""
+
+
+class _Meta(KubeStruct, frozen=True):
+    managed_fields: Raw = Raw()
+
+
+class _Managed(KubeStruct, frozen=True):
+    """An object's managed fields, which are dropped."""
+
+    metadata: _Meta = _Meta()
+
+
+class Choice:
+    """Chooses which objects to hold, in the order in which they arrive: the largest first are left out.
+
+    Of objects with equal weights the later ones are left out first. The smallest one is held, whatever its weight.
+    """
+
+    def __init__(self, bound: int) -> None:
+        """``bound`` is the bytes that all objects together may take."""
+        self._bound = bound
+        self._total = 0
+        self._heap: list[tuple[int, int]] = []
+
+    def offer(self, position: int, weight: int) -> list[int]:
+        """Hold the object at this position of the list; return the positions of those that are left out for it."""
+        heapq.heappush(self._heap, (-weight, -position))
+        self._total += weight
+        left_out = []
+        while self._total > self._bound and len(self._heap) > 1:
+            lightness, place = heapq.heappop(self._heap)
+            self._total += lightness
+            left_out.append(-place)
+        return left_out
+
+
+def weight(text: bytes) -> int:
+    """Estimate the bytes that the object in this JSON text takes in memory, without its managed fields."""
+    try:
+        managed = bytes(decode_json(text, _Managed).metadata.managed_fields)
+    except (ValueError, RecursionError):
+        managed = b""
+    return _weight(text) - _weight(managed)
+
+
+def _weight(text: bytes) -> int:
+    escapes = max(text.count(b"\\u") - text.count(b"\\\\u"), 0)
+    return len(text) - _ESCAPE * escapes + _VALUE * text.count(b",") + _STRUCTURE * text.count(b"{")
+
+
+def too_large(size: int) -> str:
+    """Return why an object of this weight is left out, and a remedy."""
+    return (
+        f"it would take about {_mib(size)} MiB of memory, beyond the {_mib(MAX_TOTAL)} MiB of all objects: "
+        "delete it or other large ones, or make them smaller"
+    )
+
+
+def _mib(size: int) -> int:
+    return max(round(size / (1 << 20)), 1)

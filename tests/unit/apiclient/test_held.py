@@ -1,0 +1,111 @@
+"""The objects that a reflector holds: what is too large for it keeps its last version, and is not taken for deleted."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from pykubelet.apiclient import held as module
+from pykubelet.apiclient.held import Held
+from pykubelet.apiclient.watch import Listing, Unread, WatchEvent, WatchType
+from pykubelet.models.core_v1 import ConfigMap
+from pykubelet.models.meta_v1 import ObjectMeta
+
+GONE = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def config_map(name: str, value: str = "1", *, uid: str = "", ending: bool = False) -> ConfigMap:
+    meta = ObjectMeta(name=name, uid=uid or f"{name}-1", deletion_timestamp=GONE if ending else None)
+    return ConfigMap(metadata=meta, data={"v": value})
+
+
+def event(value: ConfigMap, weight: int = 1) -> WatchEvent[ConfigMap]:
+    return WatchEvent(WatchType.MODIFIED, value.metadata, value, weight=weight)
+
+
+def listing(*items: tuple[ConfigMap, int], unread: tuple[Unread, ...] = ()) -> Listing[ConfigMap]:
+    return Listing(tuple(value for value, _ in items), "1", unread, tuple(weight for _, weight in items))
+
+
+def left_out(name: str, weight: int, *, ending: bool = False) -> Unread:
+    return Unread(config_map(name).metadata, "too large", weight, ending)
+
+
+def values(held: Held[ConfigMap]) -> dict[str, str]:
+    return {name: each.data["v"] for (_, name), each in held.items.items()}
+
+
+@pytest.fixture(autouse=True)
+def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_TOTAL", 100)
+    monkeypatch.setattr(module, "MAX_ENDING", 30)
+    monkeypatch.setattr(module, "SMALL", 5)
+
+
+@pytest.fixture
+def held() -> Held[ConfigMap]:
+    """Two objects of 50 and 40 bytes."""
+    made = Held[ConfigMap]()
+    assert made.replace(listing((config_map("a"), 50), (config_map("b"), 40))) == []
+    return made
+
+
+def test_changes_beyond_the_bound_keep_the_last_version_until_they_fit(held: Held[ConfigMap]) -> None:
+    larger = held.put(event(config_map("b", "2"), 60))
+    assert larger is not None and larger.meta.name == "b" and larger.weight == 60 and "delete it" in larger.fault
+    assert held.put(event(config_map("b", "3"), 60)) is None, "it was reported"
+    assert held.put(event(config_map("new"), 11)) is not None
+    assert values(held) == {"a": "1", "b": "1"} and set(held.unread) == {("", "b"), ("", "new")}
+    assert held.put(event(config_map("b", "4"), 45)) is None
+    assert held.put(event(config_map("small"), 5)) is None, "no large object keeps a small one out"
+    held.remove(("", "a"))
+    assert held.put(event(config_map("new"), 40)) is None
+    assert values(held) == {"b": "4", "small": "1", "new": "1"} and not held.unread
+
+
+def test_objects_that_are_being_deleted_have_room_of_their_own(held: Held[ConfigMap]) -> None:
+    assert held.put(event(config_map("b", "2", ending=True), 70)) is None
+    rest = held.put(event(config_map("c", ending=True), 15))
+    assert rest is not None and rest.ending
+    assert values(held) == {"a": "1", "b": "2"}
+
+
+def test_list_without_an_object_that_is_held_keeps_it_if_it_exists(held: Held[ConfigMap]) -> None:
+    assert [each.meta.name for each in held.replace(listing(unread=(left_out("a", 70), left_out("c", 90))))] == [
+        "a",
+        "c",
+    ]
+    assert values(held) == {"a": "1"}
+    assert held.replace(listing(unread=(left_out("a", 70),))) == [], "it was reported"
+    assert values(held) == {"a": "1"}
+    held.replace(listing())
+    assert values(held) == {} and not held.unread
+
+
+def test_unread_object_does_not_keep_another_one_of_its_name(held: Held[ConfigMap]) -> None:
+    other = config_map("a", uid="a-2").metadata
+    held.replace(listing((config_map("b"), 40), unread=(Unread(other, "not valid"),)))
+    assert values(held) == {"b": "1"}
+    again = config_map("b", uid="b-2").metadata
+    assert held.put(WatchEvent(WatchType.ADDED, again, None, "not valid")) is not None
+    assert values(held) == {}
+
+
+def test_list_is_due_when_an_object_that_was_left_out_fits(held: Held[ConfigMap]) -> None:
+    assert not held.may_hold_more()
+    held.put(event(config_map("c"), 60))
+    assert not held.may_hold_more()
+    held.remove(("", "b"))
+    assert not held.may_hold_more(), "it is still too large"
+    held.put(event(config_map("d"), 51))
+    held.put(event(config_map("a", "2"), 49))
+    assert held.may_hold_more()
+    held.replace(listing((config_map("a"), 49), unread=(left_out("c", 60), left_out("d", 51))))
+    assert not held.may_hold_more(), "a list has not taken it, and nothing was removed since"
+
+
+def test_list_is_due_when_those_being_deleted_are_gone(held: Held[ConfigMap]) -> None:
+    first = (config_map("e", ending=True), 30)
+    held.replace(listing((config_map("a"), 99), first, unread=(left_out("f", 90, ending=True),)))
+    assert not held.may_hold_more()
+    held.remove(("", "e"))
+    assert held.may_hold_more()
