@@ -27,6 +27,13 @@ class ApiServer:
     def remove_pod(self, name: str) -> None:
         self._server.do(lambda: self._server.api.store.delete(Place("/api/v1", "pods", "default", name), "", 0))
 
+    def touch_pod(self, name: str) -> None:
+        """Change the pod's object, but nothing that it runs."""
+        place = Place("/api/v1", "pods", "default", name)
+        found = self._get(place)
+        meta = {**found["metadata"], "annotations": {"touched": "yes"}}
+        self._server.do(lambda: self._server.api.store.replace(place, {**found, "metadata": meta}))
+
     def fail(self, *faults: Fault) -> None:
         """Replace all faults by these."""
         self._server.fail(*faults)

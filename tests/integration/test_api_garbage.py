@@ -70,6 +70,26 @@ def test_answers_that_are_none_neither_end_pods_nor_start_others(api: ApiServer,
     assert agent.stop() == 0
 
 
+def test_pod_goes_on_although_a_restarted_agent_cannot_read_it(api: ApiServer, agent: AgentProcess) -> None:
+    for name in ("web", "orphan"):
+        api.put_pod(pod(name, container(command=serving(status=143))))
+        agent.wait_pod(name, is_ready)
+    before = agent.pod("web").status.container_statuses[0]
+    unreadable = {**api.pod("web"), "spec": 7}
+    agent.kill()
+    api.remove_pod("orphan")
+    api.fail(Fault(_LIST, answer=_pod_list(unreadable)))
+    agent.start()
+    wait_for(lambda: "removing an orphaned pod" in agent.log.read_text(), 120, agent.log_tail)
+    assert "web" not in agent.pods()
+    api.touch_pod("web")
+    agent.wait_pod("web", is_ready)
+    now = agent.pod("web").status.container_statuses[0]
+    assert (now.container_id, now.restart_count) == (before.container_id, 0)
+    api.remove_pod("web")
+    agent.wait_gone("web")
+
+
 def _survives(api: ApiServer, agent: AgentProcess, *faults: Fault) -> None:
     """Check that pods begin and end after these answers, and that the pod ``web`` has gone on meanwhile."""
     before = agent.pod("web").status.container_statuses[0].container_id

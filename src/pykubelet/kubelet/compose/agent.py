@@ -183,11 +183,8 @@ def _core_tasks(foundation: Foundation, stages: Stages, *, servers: Servers, rel
 
 def _desired_uids(foundation: Foundation) -> Collection[PodUID] | None:
     """Return the desired pods; None while the sources have not been read."""
-    return (
-        tuple(foundation.tables.pods.uids())
-        if foundation.tables.mux.all_ready() and foundation.tables.queue.empty()
-        else None
-    )
+    tables = foundation.tables
+    return tables.mux.unread().union(tables.pods.uids()) if tables.mux.all_ready() and tables.queue.empty() else None
 
 
 def _closers(foundation: Foundation, stages: Stages) -> tuple[Callable[[], Awaitable[None]], ...]:

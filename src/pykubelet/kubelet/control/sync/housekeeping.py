@@ -1,6 +1,7 @@
 """Housekeeping: finds and removes orphaned pods, directories, mounts and cgroups, left by a crash or a lost race.
 
-Only after every source has been read, so that a pod is never treated as an orphan because its source is slow. Until
+Only after every source has been read, so that a pod is never treated as an orphan because its source is slow; nor is
+one that its source has but cannot read. Until
 then, which may take days without the API server, it removes what of each pod would be garbage anyway: containers that
 crash leave dead ones all the time.
 """
@@ -59,7 +60,7 @@ class Housekeeping:
                 with self._rounds.item("round") as attempt:
                     await self.tidy(purges)
                     if clock.monotonic() >= next_gc:
-                        await self._deps.garbage.gc(lambda: frozenset(self._deps.workers.known))
+                        await self._deps.garbage.gc(self._wanted)
                         next_gc = clock.monotonic() + GC_SECONDS
                 if attempt.error is not None and clock.monotonic() >= next_gc:
                     self._report(attempt.error)
@@ -82,7 +83,7 @@ class Housekeeping:
         on_disk: set[PodUID] = set()
         with self._rounds.item("pods on disk"):
             on_disk = await self._deps.node_pods.pods_on_disk()
-        orphans = find_orphans(self._deps.workers.known, runtime, on_disk)
+        orphans = find_orphans(self._wanted(), runtime, on_disk)
         for ref in self._pods.due(orphans.pods):
             with self._pods.item(str(ref)):
                 self._deps.workers.adopt_orphan(ref)
@@ -91,6 +92,10 @@ class Housekeeping:
                 self._purging.add(uid)
                 purges.create_task(self._purge(uid), name=f"purge {uid}")
         self._deps.telemetry.metrics.orphans_swept(len(orphans.leftovers), len(self._leftovers.failing))
+
+    def _wanted(self) -> frozenset[PodUID]:
+        """Return the pods that have a worker, and those that exist but cannot be read, which may still run."""
+        return frozenset(self._deps.workers.known) | self._deps.unread()
 
     async def _purge(self, uid: PodUID) -> None:
         try:

@@ -150,6 +150,8 @@ class HousekeepingDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of housekeeping."""
 
     workers: OrphanWorkers
+    unread: Callable[[], frozenset[PodUID]]
+    """Returns the pods that their source has but cannot read."""
     node_pods: NodePods
     garbage: Garbage
     telemetry: Telemetry[OrphanMetrics]

@@ -12,6 +12,7 @@ from pykubelet.apiclient.resources import PODS
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.kubelet.desired.sources.mux import PodMux
+from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.core_v1 import Pod
 
@@ -40,7 +41,8 @@ class ApiServerSource:
         return str(self._reflector.fault) if self._reflector.fault is not None else None
 
     def _deliver(self, pods: Mapping[Key, Pod]) -> None:
-        self._mux.set(Source.API, tuple(pods.values()))
+        unread = frozenset(PodUID(each.meta.uid) for each in self._reflector.unread.values() if each.meta.uid)
+        self._mux.set(Source.API, tuple(pods.values()), unread)
         if not self._reported:
             self._reported = True
             self.first_listed()

@@ -25,7 +25,7 @@ from pykubelet.kubelet.types.updates import ANNOTATION_MIRROR, PodOp, PodUpdate,
 from tests.unit.kubelet.control.fakes import make_pod
 from tests.unit.kubelet.control.sync.fakes import Granted, LoopFakes
 
-A, B, C = PodUID("a"), PodUID("b"), PodUID("c")
+A, B, C, D = PodUID("a"), PodUID("b"), PodUID("c"), PodUID("d")
 
 
 def in_runtime(uid: PodUID) -> RuntimePod:
@@ -105,6 +105,18 @@ async def test_housekeeping_begins_after_all_sources_were_read() -> None:
     assert len(fakes.calls) == 3
     await fakes.clock.advance(2)
     assert fakes.calls[3:] == ["gc ['a', 'b']"]
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_pods_that_their_source_cannot_read_are_no_orphans() -> None:
+    fakes = LoopFakes(runtime=[in_runtime(A), in_runtime(B)], disk={A, B, C, D}, unread={A, C})
+    task = asyncio.create_task(Housekeeping(fakes.housekeeping_deps(), lambda: True).run())
+    await fakes.clock.settle()
+    assert sorted(fakes.calls) == ["gc ['a', 'b', 'c']", "orphan b", "purge d"]
+    fakes.unread.clear()  # they have been deleted
+    await fakes.clock.advance(10.1)
+    assert {"orphan a", "purge c"} <= set(fakes.calls)
     task.cancel()
     await asyncio.wait([task])
 
