@@ -417,7 +417,7 @@ async def test_node_that_is_not_registered_yet_may_be_missing(api: Api) -> None:
     rig = make(api)
     rig.reporter.node_missing()
     async with running(rig.reporter.run()):
-        await until(lambda: rig.is_ready())
+        await until(rig.reporter.registered.is_set)  # not only the API server, also the reporter knows the node
         first = rig.node.metadata.uid
         api.fake.store.delete(Place("/api/v1", "nodes", "", "n"), "", None)
         rig.reporter.node_missing()
