@@ -155,7 +155,7 @@ def _node_reporter(
             client=access.client,
             facts=reader,
             addresses=access.addresses_seen,
-            storage_fault=csi.fault,
+            storage=csi,
             changes=changes,
             telemetry=recorders.telemetry(recorders.metrics.startup),
         ),

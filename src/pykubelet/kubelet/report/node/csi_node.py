@@ -38,6 +38,11 @@ class CsiNodeState:
         self.initialized = Callbacks[[]]()
         """Called when the object is there for the first time."""
         self._fault: str | None = "CSINode is not yet initialized"
+        self._searching = True
+
+    def searching(self) -> bool:
+        """Return whether the first search for the object has not ended."""
+        return self._searching
 
     def fault(self) -> str | None:
         """Return upstream's message while the object is missing."""
@@ -45,11 +50,13 @@ class CsiNodeState:
 
     def failed(self, error: Exception) -> None:
         """Note that the object could not be created; without effect once it has been there."""
+        self._searching = False
         if self._fault is not None:
             self._fault = f"failed to initialize CSINode: {error}"
 
     def done(self) -> None:
         """Note that the object is there."""
+        self._searching = False
         if self._fault is not None:
             self._fault = None
             self.initialized()

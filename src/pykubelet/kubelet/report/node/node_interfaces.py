@@ -26,3 +26,13 @@ class Startup(Protocol):
 
     def ready(self) -> None:
         """Note that the API server has been told that the node is ready."""
+
+
+class StorageState(Protocol):
+    """Whether the CSINode object is there."""
+
+    def fault(self) -> str | None:
+        """Return why pods with CSI volumes cannot be scheduled to the node yet."""
+
+    def searching(self) -> bool:
+        """Return whether the agent has not ended its first search for the object."""

@@ -20,7 +20,7 @@ from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import NotFound
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.report.node.node_interfaces import NodeFactsReader, Startup
+from pykubelet.kubelet.report.node.node_interfaces import NodeFactsReader, Startup, StorageState
 from pykubelet.kubelet.report.node.node_types import NodeConfig, NodeState
 from pykubelet.kubelet.report.node.plan.condition_events import (
     REBOOTED,
@@ -49,6 +49,8 @@ _log = logging.getLogger(__name__)
 
 _FIRST_DELAY: Final = 0.1
 _MAX_DELAY: Final = 7.0
+_SEARCH_SECONDS: Final = 140.0
+"""Time to find the CSINode of a node that was ready; after that time the Go kubelet gives up."""
 
 
 class NodeDeps(Struct, frozen=True, kw_only=True):
@@ -58,8 +60,8 @@ class NodeDeps(Struct, frozen=True, kw_only=True):
     facts: NodeFactsReader
     addresses: Callable[[tuple[NodeAddress, ...]], None]
     """Called with the node's addresses at every status."""
-    storage_fault: Callable[[], str | None]
-    """Returns why pods with CSI volumes cannot be scheduled to the node yet; it is not ready then."""
+    storage: StorageState
+    """Whether pods with CSI volumes can be scheduled to the node; it is not ready before."""
     changes: tuple[Callbacks[[]], ...]
     """The events after which the status is computed at once."""
     telemetry: Telemetry[Startup]
@@ -76,6 +78,8 @@ class NodeReporter:
         self._sent: NodeStatus | None = None
         """The agent's part of the status as sent last; None: it has to be sent. The API server may drop some fields."""
         self._sent_at: Seconds = 0.0
+        self._found_at: Seconds = 0.0
+        """When the node was found registered."""
         self._guard = Guard("node.status", deps.telemetry.clock.monotonic)
         self._wakeup = Wakeup(deps.telemetry.clock)
         self._conditions_reported: dict[str, str] = {}
@@ -188,10 +192,11 @@ class NodeReporter:
         """Return the facts with what does not come from the machine; ``there`` is the status that the node has.
 
         A node that an earlier agent has reported as ready has its CSINode, which this agent finds in a moment: it must
-        not become unready by a restart.
+        not become unready by a restart, until the search fails or takes too long.
         """
-        fault = self._deps.storage_fault()
-        if fault is not None and (self._sent is not None or not is_ready(there)):
+        storage = self._deps.storage
+        fault, searched = storage.fault(), self._deps.telemetry.clock.monotonic() - self._found_at
+        if fault is not None and not (is_ready(there) and storage.searching() and searched < _SEARCH_SECONDS):
             facts = replace(facts, faults=(*facts.faults, fault))
         return with_cloud_addresses(facts, there, self._config)
 
@@ -265,6 +270,7 @@ class NodeReporter:
         if self._deletions != deletions:
             return
         self._node = node
+        self._found_at = self._deps.telemetry.clock.monotonic()
         self.registered.set()
         self._report_cordon(node)
         before, now = node.status.node_info, facts.info.boot_id

@@ -115,10 +115,13 @@ def make(
     api: Api,
     config: NodeConfig = CONFIG,
     addresses: Callable[[tuple[core.NodeAddress, ...]], None] | None = None,
-    storage_fault: Callable[[], str | None] | None = None,
+    storage: CsiNodeState | None = None,
     changes: tuple[Callbacks[[]], ...] = (),
 ) -> Rig:
     machine, events = Machine(), Events()
+    if storage is None:
+        storage = CsiNodeState()
+        storage.done()
     return Rig(
         api,
         machine,
@@ -128,7 +131,7 @@ def make(
                 client=api.client,
                 facts=machine,
                 addresses=addresses or (lambda _: None),
-                storage_fault=storage_fault or (lambda: None),
+                storage=storage,
                 changes=changes,
                 telemetry=telemetry(api.clock, NoStartup(), events=events),
             ),
@@ -294,7 +297,7 @@ async def test_refused_registration_of_a_missing_node_is_reported(api: Api) -> N
 
 async def test_a_node_is_not_ready_before_its_csi_node_is_there(api: Api) -> None:
     state = CsiNodeState()
-    rig = make(api, storage_fault=state.fault, changes=(state.initialized,))
+    rig = make(api, storage=state, changes=(state.initialized,))
     async with running(rig.reporter.run()):
         await until(lambda: rig.condition() is not None)
         found = rig.condition()
@@ -314,12 +317,31 @@ async def test_node_that_was_ready_stays_so_while_a_new_agent_looks_for_its_csi_
     async with running(first.reporter.run()):
         await until(first.is_ready)
     state = CsiNodeState()
-    rig = make(api, storage_fault=state.fault, changes=(state.initialized,))
-    await rig.reporter.report()
-    assert rig.is_ready()
+    rig = make(api, storage=state, changes=(state.initialized,))
+    for _ in range(3):
+        await rig.reporter.report()
+        assert rig.is_ready()
     state.failed(Invalid("no rights"))
     await rig.reporter.report()
-    assert not rig.is_ready(), "only the first status is a matter of time"
+    assert not rig.is_ready(), "the search has failed"
+    state.done()
+    await rig.reporter.report()
+    assert rig.is_ready()
+
+
+async def test_node_that_was_ready_is_not_so_when_its_csi_node_is_not_found_in_time(api: Api) -> None:
+    first = make(api)
+    async with running(first.reporter.run()):
+        await until(first.is_ready)
+    rig = make(api, storage=CsiNodeState())
+    await rig.reporter.report()
+    api.clock.shift += 60
+    await rig.reporter.report()
+    assert rig.is_ready()
+    api.clock.shift += 81
+    await rig.reporter.report()
+    found = rig.condition()
+    assert found is not None and (found.status, found.message) == ("False", "CSINode is not yet initialized")
 
 
 async def test_the_addresses_of_each_status_are_reported(api: Api) -> None:
