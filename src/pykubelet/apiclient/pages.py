@@ -36,7 +36,7 @@ class _Found(Struct, Generic[T]):
     """Whether the object is being deleted."""
     value: T | None = None
     fault: str = ""
-    """Why there is no value."""
+    """The reason why there is no value."""
 
 
 class Pages(Generic[T]):

@@ -100,7 +100,7 @@ def test_list_is_due_when_an_object_that_was_left_out_fits(held: Held[ConfigMap]
     held.put(event(config_map("a", "2"), 49))
     assert held.may_hold_more()
     held.replace(listing((config_map("a"), 49), unread=(left_out("c", 60), left_out("d", 51))))
-    assert not held.may_hold_more(), "a list has not taken it, and nothing was removed since"
+    assert not held.may_hold_more(), "it is not in the list, and nothing was removed since"
 
 
 def test_list_is_due_when_those_being_deleted_are_gone(held: Held[ConfigMap]) -> None:

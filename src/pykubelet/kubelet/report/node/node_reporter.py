@@ -79,7 +79,7 @@ class NodeReporter:
         """The agent's part of the status as sent last; None: it has to be sent. The API server may drop some fields."""
         self._sent_at: Seconds = 0.0
         self._found_at: Seconds = 0.0
-        """When the node was found registered."""
+        """Time at which the node was found registered."""
         self._guard = Guard("node.status", deps.telemetry.clock.monotonic)
         self._wakeup = Wakeup(deps.telemetry.clock)
         self._conditions_reported: dict[str, str] = {}
