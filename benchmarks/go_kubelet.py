@@ -45,7 +45,15 @@ class GoKubelet(Subject):
     volumes = staticmethod(with_static_volumes)
 
     def __init__(
-        self, binary: Path, home: Path, socket: Path, cgroup: str, kubeconfig: Path | None = None, pids: int = -1
+        self,
+        binary: Path,
+        home: Path,
+        socket: Path,
+        cgroup: str,
+        kubeconfig: Path | None = None,
+        *,
+        pids: int = -1,
+        json_only: bool = False,
     ) -> None:
         self._binary = binary
         self._kubeconfig = kubeconfig
@@ -54,6 +62,8 @@ class GoKubelet(Subject):
         self._cgroup = cgroup
         self._pids = pids
         """Limit of the processes of one pod."""
+        self._json_only = json_only
+        """Whether its API server reads and writes JSON only: its default is protobuf."""
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._sysctls: dict[str, str] = {}
@@ -170,6 +180,7 @@ class GoKubelet(Subject):
             "registryPullQPS": 0,
             "eventRecordQPS": 0,
             "podPidsLimit": self._pids,
+            **({"contentType": "application/json"} if self._json_only else {}),
         }
 
     def _answers(self) -> bool:

@@ -118,7 +118,7 @@ class PeerAgent(NodeAgent):
     ) -> None:
         self.home = home
         self.cgroup_root = cgroup_root
-        self.process = GoKubelet(binary, home, socket, cgroup_root, kubeconfig, _PIDS)
+        self.process = GoKubelet(binary, home, socket, cgroup_root, kubeconfig, pids=_PIDS, json_only=True)
 
     @property
     def pid(self) -> int | None:

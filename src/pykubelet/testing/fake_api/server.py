@@ -116,6 +116,8 @@ class FakeApi:
             if place.name:
                 return web.json_response(self.store.get(place))
             if request.query.get("watch") == "true":
+                if request.query.get("sendInitialEvents") == "true":
+                    raise RefusedError(422, "Invalid", "sendInitialEvents: Forbidden: this server streams no lists")
                 return await self._watch(request, place, fault)
             return self._list(request, place, fault)
         if request.method == "DELETE":
@@ -178,7 +180,7 @@ class FakeApi:
         if fault is not None and fault.corrupt:
             items.append({"metadata": {"name": "broken", "namespace": "default"}, "spec": 7, "data": 7})
         kind = f"{KINDS.get(place.plural, 'Object')}List"
-        return web.json_response({"kind": kind, "apiVersion": "v1", "metadata": meta, "items": items})
+        return web.json_response({"kind": kind, "apiVersion": place.api_version, "metadata": meta, "items": items})
 
     async def _watch(self, request: web.Request, place: Place, fault: Fault | None) -> web.StreamResponse:
         selects = _selector(request.query.get("fieldSelector", ""))
@@ -200,7 +202,7 @@ class FakeApi:
                         and request.query.get("allowWatchBookmarks") == "true"
                     ):
                         bookmarked = loop.time()
-                        await response.write(_bookmark(KINDS.get(place.plural, "Object"), self.store.version))
+                        await response.write(_bookmark(place, self.store.version))
                     continue
                 event = None
                 if _within(place, change.place):
@@ -217,7 +219,7 @@ class FakeApi:
                     return response
                 await response.write(line)
         except RefusedError as refused:
-            status = {"kind": "Status", "code": refused.code, "reason": refused.reason, "message": str(refused)}
+            status = _status_of(refused.code, refused.reason, str(refused))
             await response.write(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
         except ConnectionError:
             return response
@@ -236,8 +238,9 @@ def _event(kind: str, value: Json, before: Json | None, selects: Callable[[Json]
     return {"type": seen, "object": value}
 
 
-def _bookmark(kind: str, version: int) -> bytes:
-    value = {"kind": kind, "metadata": {"resourceVersion": str(version)}}
+def _bookmark(place: Place, version: int) -> bytes:
+    meta = {"resourceVersion": str(version)}
+    value = {"kind": KINDS.get(place.plural, "Object"), "apiVersion": place.api_version, "metadata": meta}
     return json.dumps({"type": "BOOKMARK", "object": value}).encode() + b"\n"
 
 
@@ -279,7 +282,11 @@ def _field(value: Json, path: str) -> str:
 
 
 def _status(code: int, reason: str, message: str, headers: dict[str, str] | None = None) -> web.Response:
-    body = {
+    return web.json_response(_status_of(code, reason, message), status=code, headers=headers)
+
+
+def _status_of(code: int, reason: str, message: str) -> Json:
+    return {
         "kind": "Status",
         "apiVersion": "v1",
         "status": "Failure",
@@ -287,7 +294,6 @@ def _status(code: int, reason: str, message: str, headers: dict[str, str] | None
         "reason": reason,
         "message": message,
     }
-    return web.json_response(body, status=code, headers=headers)
 
 
 logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pykubelet.kubelet.types.resources.qos import compute_qos
-from pykubelet.models.codec import from_builtins
-from pykubelet.models.core_v1 import Pod
+from pykubelet.testing.fake_api.pod_defaults import complete_pod
 
 Json = dict[str, Any]
 KINDS = {
@@ -45,6 +43,11 @@ class Place:
     plural: str
     namespace: str = ""
     name: str = ""
+
+    @property
+    def api_version(self) -> str:
+        """The version of the objects there: ``v1``, ``storage.k8s.io/v1``."""
+        return self.prefix.removeprefix("/apis/").removeprefix("/api/")
 
 
 class RefusedError(Exception):
@@ -195,6 +198,7 @@ class Store:
     def _put(self, kind: str, place: Place, value: Json) -> Json:
         self._version += 1
         value.setdefault("kind", KINDS.get(place.plural, "Object"))
+        value.setdefault("apiVersion", place.api_version)
         value["metadata"]["resourceVersion"] = str(self._version)
         before = self._objects.get(place)
         self._objects[place] = deepcopy(value)
@@ -209,9 +213,7 @@ class Store:
 
 def _defaults(plural: str, value: Json) -> None:
     if plural == "pods":
-        spec = value.setdefault("spec", {})
-        spec.setdefault("terminationGracePeriodSeconds", 30)
-        value["status"] = {"phase": "Pending", "qosClass": str(compute_qos(from_builtins({"spec": spec}, Pod)))}
+        complete_pod(value)
     elif plural == "secrets":
         text = value.pop("stringData", {})
         if text:
