@@ -6,8 +6,6 @@ An object that cannot be decoded or is too large keeps its last version, if it w
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
-from msgspec.structs import replace
-
 from pykubelet.apiclient.watch import Listing, Unread, WatchEvent, meta_of
 from pykubelet.apiclient.weights import MAX_ENDING, MAX_TOTAL, SMALL, too_large
 from pykubelet.models.meta_v1 import ObjectMeta
@@ -113,5 +111,7 @@ def _same(one: ObjectMeta, other: ObjectMeta) -> bool:
 
 
 def _known(before: Unread | None, now: Unread) -> bool:
-    """Whether the object was unread for the same reason."""
-    return before is not None and replace(before, meta=now.meta, ending=now.ending) == now
+    """Whether the object was unread for the same reason; one that is too large may be so by any weight."""
+    if before is None or not _same(before.meta, now.meta):
+        return False
+    return before.fault == now.fault or (before.weight > 0 and now.weight > 0)

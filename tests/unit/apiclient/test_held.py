@@ -52,7 +52,7 @@ def held() -> Held[ConfigMap]:
 def test_changes_beyond_the_bound_keep_the_last_version_until_they_fit(held: Held[ConfigMap]) -> None:
     larger = held.put(event(config_map("b", "2"), 60))
     assert larger is not None and larger.meta.name == "b" and larger.weight == 60 and "delete it" in larger.fault
-    assert held.put(event(config_map("b", "3"), 60)) is None, "it was reported"
+    assert held.put(event(config_map("b", "3"), 61)) is None, "it was reported"
     assert held.put(event(config_map("new"), 11)) is not None
     assert values(held) == {"a": "1", "b": "1"} and set(held.unread) == {("", "b"), ("", "new")}
     assert held.put(event(config_map("b", "4"), 45)) is None
