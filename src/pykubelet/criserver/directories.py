@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pykubelet.base.errors import Conflict, Permanent
 from pykubelet.base.files import state_files
+from pykubelet.base.files.retried_reads import read_again
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ def is_directory(path: Path) -> bool:
 
 def _mode(path: Path) -> int:
     try:
-        return path.lstat().st_mode
+        return read_again(path.lstat).st_mode
     except (FileNotFoundError, NotADirectoryError):
         return 0
     except OSError as error:

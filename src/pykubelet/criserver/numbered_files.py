@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from pykubelet.base.files.atomic import sync_directory
+from pykubelet.base.files.retried_reads import read_again
 
 _log = logging.getLogger(__name__)
 _UNREADABLE = frozenset((errno.EIO, errno.EBADMSG, errno.EUCLEAN))
@@ -47,7 +48,7 @@ class ReplacementMark:
     def is_set(self) -> bool:
         """Whether a replacement has begun and not ended; also if the file system cannot look it up. Blocking."""
         try:
-            self._path.lstat()
+            read_again(self._path.lstat)
         except FileNotFoundError:
             return False
         except OSError:
@@ -109,7 +110,7 @@ def _lookup_error(path: Path, parts: Sequence[str]) -> OSError | None:
     """The error with which the disk or its file system answers when the parts of a file are looked up."""
     for part in parts_of(path, parts):
         try:
-            part.lstat()
+            read_again(part.lstat)
         except OSError as error:
             if error.errno in _UNREADABLE:
                 return error

@@ -12,6 +12,7 @@ import secrets
 import signal
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,6 +21,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.retried_reads import read_again
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.processes import is_of_machine, open_process, reference
@@ -57,7 +59,8 @@ def new_marks(run: Path, scratch: Path) -> Marks:
     """Create the marks of a starting server and write them to the run directory for the next one. Blocking."""
     own = f"{scratch}:{secrets.token_hex(16)}"
     try:
-        former = tuple(read_regular(run / _FILE, _LIMIT).decode(errors="replace").split("\n"))[-_MOST_FORMER:]
+        noted = read_again(partial(read_regular, run / _FILE, _LIMIT)).decode(errors="replace")
+        former = tuple(noted.split("\n"))[-_MOST_FORMER:]
     except OSError:
         former = (str(scratch),)  # as in versions before the file of marks
     marks = Marks(own, tuple(mark for mark in former if mark))

@@ -2,7 +2,7 @@
 
 A path that is not a regular file, is too large or cannot be decoded is renamed beside its old name, so that no data is
 lost and the path is free, and is listed for ``pykubelet doctor``. A file that cannot be read or renamed now (failing
-disk, immutable file) stays, is listed too, and is tried again at each use.
+disk, immutable file) is read again twice; then it stays, is listed too, and is tried again at each use.
 """
 
 import errno
@@ -11,6 +11,7 @@ import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -19,6 +20,7 @@ from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.retried_reads import read_again
 from pykubelet.base.files.safe_path import read_regular
 
 _T = TypeVar("_T")
@@ -74,7 +76,7 @@ def read_state_file(path: Path, limit: int, parse: Callable[[bytes], _T]) -> _T:
     cannot be read now.
     """
     try:
-        return parse(read_regular(path, limit))
+        return parse(read_again(partial(read_regular, path, limit)))
     except OSError as error:
         if error.errno not in _DAMAGED:
             if not isinstance(error, FileNotFoundError):

@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ from msgspec import Raw, Struct, structs
 from pykubelet.base.errors import Invalid, Permanent, PykubeletError
 from pykubelet.base.files.atomic import remove_temporary_files, write_atomic
 from pykubelet.base.files.decoding import decode_json
+from pykubelet.base.files.retried_reads import read_again
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import KIB, MIB
 from pykubelet.criserver.directories import set_aside
@@ -116,7 +118,7 @@ class ImageIndex:
 
     def _load(self) -> Iterable[ImageRecord]:
         try:
-            data = read_regular(self._path, _LONGEST)
+            data = read_again(partial(read_regular, self._path, _LONGEST))
             version = decode_json(data, _Versioned).version
             if version != _VERSION:
                 raise Invalid(f"it has version {version}; this program supports version {_VERSION}")
@@ -221,7 +223,7 @@ def quarantined_names(index: Path) -> dict[str, str]:
 def _quarantined(file: Path) -> tuple[Raw, ...] | None:
     """Read the quarantine file; None if it is damaged."""
     try:
-        return decode_json(read_regular(file, _LONGEST), tuple[Raw, ...])
+        return decode_json(read_again(partial(read_regular, file, _LONGEST)), tuple[Raw, ...])
     except FileNotFoundError:
         return ()
     except (OSError, *_DAMAGE):

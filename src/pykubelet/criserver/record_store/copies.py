@@ -6,9 +6,11 @@ recovery can start from either. An intact database overwrites copies that an int
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from pykubelet.base.files.atomic import remove_temporary_files, write_atomic
+from pykubelet.base.files.retried_reads import read_again
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB
 from pykubelet.criserver.directories import set_aside, set_aside_obstacle
@@ -49,7 +51,7 @@ class RecordCopies:
     def get(self, identity: str) -> bytes | None:
         """Read a copy; None: it is missing or cannot be read."""
         try:
-            return read_regular(self._path(identity), _LIMIT)
+            return read_again(partial(read_regular, self._path(identity), _LIMIT))
         except OSError:
             return None
 

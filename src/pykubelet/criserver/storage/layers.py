@@ -26,6 +26,7 @@ from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Transient
 from pykubelet.base.files.atomic import remove_temporary_files, write_atomic
+from pykubelet.base.files.retried_reads import read_again
 from pykubelet.base.files.safe_path import close_quietly, open_in_root, read_regular
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.directories import is_directory, make_directory, set_aside_obstacle
@@ -324,7 +325,7 @@ async def _remove_in_time(path: Path, function: Callable[[*_Ts], None], *args: *
 
 def _read(file: Path) -> LayerMeta | None:
     try:
-        return _decoder.decode(read_regular(file, _LONGEST_RECORD))
+        return _decoder.decode(read_again(partial(read_regular, file, _LONGEST_RECORD)))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         _log.warning(
             "layer record unreadable: unpacking the layer again", extra={"file": str(file), "error": str(error)}

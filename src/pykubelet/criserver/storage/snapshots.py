@@ -21,6 +21,7 @@ from msgspec import Struct
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import PASSING, Invalid, NotFound, Transient
 from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.retried_reads import read_again
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB, Bytes, Seconds
 from pykubelet.criserver.directories import is_directory, set_aside_obstacle
@@ -321,7 +322,7 @@ def _drop_mapped(mapped: Path) -> None:
 def _may_be_mounted(rootfs: Path) -> bool:
     """Whether a root file system is mounted, or cannot be looked at for the moment."""
     try:
-        return is_mount_point(rootfs)
+        return read_again(partial(is_mount_point, rootfs))
     except OSError as error:  # such as a loop of links in the place of the directory
         return error.errno in PASSING
 
@@ -329,6 +330,6 @@ def _may_be_mounted(rootfs: Path) -> bool:
 def _read_meta(place: Path) -> RootfsMeta | None:
     """Read the record of a root file system; None if it is missing, damaged or cannot be read."""
     try:
-        return _decoder.decode(read_regular(place / _META, _LONGEST_META))
+        return _decoder.decode(read_again(partial(read_regular, place / _META, _LONGEST_META)))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

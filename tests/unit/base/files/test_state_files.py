@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.base.files import state_files
+from pykubelet.base.files import retried_reads, state_files
+from pykubelet.base.files.retried_reads import RetriedReads
 from pykubelet.base.files.state_files import clear_path, damaged_files, read_state_file, set_aside
 
 
@@ -76,6 +77,22 @@ def test_file_that_cannot_be_read_now_stays_where_it_is(tmp_path: Path, monkeypa
             read_state_file(path, 10, int)
     assert "Input/output error" in _listed(path)[0]
     assert read_state_file(path, 10, int) == 1
+
+
+def test_file_that_cannot_be_read_for_a_moment_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, pauses, numbers = tmp_path / "momentary", list[float](), [errno.EMFILE, errno.EIO]
+
+    def fail(path: Path, limit: int) -> bytes:
+        if numbers:
+            raise OSError(number := numbers.pop(), os.strerror(number), str(path))
+        return path.read_bytes()
+
+    path.write_bytes(b"1")
+    monkeypatch.setattr(state_files, "read_regular", fail)
+    monkeypatch.setattr(retried_reads, "_shared", RetriedReads(lambda: sum(pauses), pauses.append))
+    assert read_state_file(path, 10, int) == 1
+    assert len(pauses) == 2
+    assert str(path) not in [each.path for each in damaged_files()]
 
 
 def test_files_set_aside_and_those_listed_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

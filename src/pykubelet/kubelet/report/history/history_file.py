@@ -15,6 +15,7 @@ import stat
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.files.atomic import remove_temporary_files
+from pykubelet.base.files.retried_reads import read_again
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.files.state_files import set_aside_damaged
 from pykubelet.base.units import MIB, Seconds
@@ -159,7 +161,7 @@ class HistoryFile:
     def _read(self, now: Seconds, events_at_most: int) -> _Content:
         replay = Replay[_Place](self._limits, now - self._limits.keep_for, events_at_most)
         try:
-            data = read_regular(self._path, _MAX_FILE)
+            data = read_again(partial(read_regular, self._path, _MAX_FILE))
         except FileNotFoundError:
             return _Content(b"", replay, 0, 0, "")
         except OSError as error:
