@@ -151,4 +151,4 @@ async def node_pool(per_pod: int) -> IdPool:
         gids = await proc.run([_TOOL, "-g", _USER], timeout=_TIMEOUT)
     except PykubeletError as error:
         raise Invalid(f"cannot read the sub-ids of the user {_USER}: {error}") from error
-    return parse_getsubids(uids.stdout.decode(), gids.stdout.decode(), per_pod)
+    return parse_getsubids(uids.stdout, gids.stdout, per_pod)

@@ -76,14 +76,17 @@ def test_the_next_free_range_is_free_and_whole(taken: set[int], last: int | None
 @pytest.mark.parametrize(
     ("uids", "gids", "text"),
     [
-        ("0: kubelet 65536 7208960\n", "0: kubelet 65536 7208960\n", ""),
-        ("0: kubelet 65536 7208960\n", "0: kubelet 65536 65536\n", "other sub-ids"),
-        ("", "", "exactly one range"),
-        ("0: kubelet 1 2\n1: kubelet 3 4\n", "0: kubelet 1 2\n1: kubelet 3 4\n", "exactly one range"),
-        ("0: kubelet x 2\n", "0: kubelet x 2\n", "exactly one range"),
+        (b"0: kubelet 65536 7208960\n", b"0: kubelet 65536 7208960\n", ""),
+        (b"0: kub\xe9let 65536 7208960\n", b"0: kub\xe9let 65536 7208960\n", ""),
+        (b"0: kubelet 65536 7208960\n", b"0: kubelet 65536 65536\n", "other sub-ids"),
+        (b"", b"", "exactly one range"),
+        (b"0: kubelet 1 2\n1: kubelet 3 4\n", b"0: kubelet 1 2\n1: kubelet 3 4\n", "exactly one range"),
+        (b"0: kubelet x 2\n", b"0: kubelet x 2\n", "exactly one range"),
+        (b"0: kubelet \xe9 2\n", b"0: kubelet \xe9 2\n", r"exactly one range .* not '0: kubelet \\udce9 2'"),
+        (b"0: kubelet 1 %s\n" % (b"9" * 5000), b"0: kubelet 1 %s\n" % (b"9" * 5000), "exactly one range"),
     ],
 )
-def test_getsubids_output_becomes_an_id_pool_or_an_error(uids: str, gids: str, text: str) -> None:
+def test_getsubids_output_becomes_an_id_pool_or_an_error(uids: bytes, gids: bytes, text: str) -> None:
     if text:
         with pytest.raises(Invalid, match=text):
             parse_getsubids(uids, gids, UNIT)
@@ -207,6 +210,8 @@ async def test_ids_of_the_user_kubelet(tmp_path: Path, monkeypatch: pytest.Monke
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(pwd, "getpwnam", lambda name: None)
+    assert await module.node_pool(UNIT) == IdPool(655360, 7208960)
+    tool.write_bytes(b"#!/bin/sh\necho 0: kub\xe9let 655360 7208960\n")
     assert await module.node_pool(UNIT) == IdPool(655360, 7208960)
     tool.write_text("#!/bin/sh\nexit 1\n")
     users = make(tmp_path)

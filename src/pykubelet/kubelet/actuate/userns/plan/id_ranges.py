@@ -1,5 +1,6 @@
 """Id ranges for pods: validation, the next free range, and the record's format. Pure."""
 
+import re
 from collections.abc import Container
 from typing import Final
 
@@ -15,6 +16,9 @@ UNIT: Final = 65536
 _ALL_IDS: Final = 1 << 32
 _NO_ID: Final = _ALL_IDS - 1
 """Means "no id" to system calls: the kernel maps no range that has it."""
+_ID: Final = re.compile(rb"[0-9]{1,10}")
+_SHOWN: Final = 200
+"""Bytes of an invalid output that its error shows."""
 
 
 class IdPool(Struct, frozen=True):
@@ -70,14 +74,18 @@ class IdPool(Struct, frozen=True):
         raise Transient("could not find an empty slot to allocate a user namespace")
 
 
-def parse_getsubids(uids: str, gids: str, per_pod: int) -> IdPool:
-    """Parse the output of ``getsubids``. Raises Invalid unless there is one range, the same for uids and gids."""
+def parse_getsubids(uids: bytes, gids: bytes, per_pod: int) -> IdPool:
+    """Parse the output of ``getsubids``. Raises Invalid unless there is one range, the same for uids and gids.
+
+    The names in it are bytes of any encoding.
+    """
     if uids != gids:
         raise Invalid("the user kubelet has other sub-ids in /etc/subuid than in /etc/subgid")
-    lines = uids.strip("\n").split("\n")
+    lines = uids.strip(b"\n").split(b"\n")
     parts = lines[0].split()
-    if len(lines) != 1 or len(parts) != 4 or not (parts[2].isdecimal() and parts[3].isdecimal()):
-        raise Invalid(f"the user kubelet must have exactly one range of sub-ids, not {uids.strip()!r}")
+    if len(lines) != 1 or len(parts) != 4 or not all(_ID.fullmatch(part) for part in parts[2:]):
+        shown = uids.strip()[:_SHOWN].decode(errors="surrogateescape")
+        raise Invalid(f"the user kubelet must have exactly one range of sub-ids, not {shown!r}")
     return IdPool(int(parts[2]), int(parts[3]), per_pod)
 
 
