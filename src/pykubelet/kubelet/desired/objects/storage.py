@@ -20,11 +20,11 @@ from pykubelet.apiclient.resources import (
     VOLUME_ATTACHMENTS,
 )
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import NotFound, Transient
+from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.kubelet.desired.objects.api_objects import PATIENCE
 from pykubelet.kubelet.desired.objects.plan.attachments import not_attached
 from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
-from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.models.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.models.storage_v1 import CSIDriver, TokenRequest
@@ -151,11 +151,20 @@ class StorageObjects:
         return attachment.status.attachment_metadata if attachment.status is not None else {}
 
     async def driver_tokens(self, pod: Pod, requests: tuple[TokenRequest, ...]) -> str:
-        """Return tokens of the pod's service account by audience, as JSON in the form of TokenRequestStatus."""
+        """Return tokens of the pod's service account by audience, as JSON in the form of TokenRequestStatus.
+
+        Invalid: the date of an expiry cannot be written. Errors of the API.
+        """
         found = {}
         for request in requests:
             token, expires = await self._tokens.fetch(pod, request.audience, request.expiration_seconds)
-            at = time_from_unix(expires).strftime("%Y-%m-%dT%H:%M:%SZ")
+            try:
+                at = time_from_unix(expires).strftime("%Y-%m-%dT%H:%M:%SZ")
+            except (ValueError, OverflowError, OSError) as error:
+                raise Invalid(
+                    f"token for {request.audience!r} of pod {ref_of(pod)}: its expiry, {expires:g} s after 1970, "
+                    "is not before year 10000; choose a smaller expirationSeconds in the CSIDriver"
+                ) from error
             found[request.audience] = {"token": token.decode(), "expirationTimestamp": at}
         return json.dumps(found, separators=(",", ":"))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pykubelet.base.errors import NotFound, Transient
+from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.kubelet.desired.objects.storage import StorageObjects
 from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
 from pykubelet.kubelet.types.ids import PodUID
@@ -142,6 +142,25 @@ async def test_drivers_get_a_token_for_each_audience(rig: Rig) -> None:
     assert set(found) == {"vault", ""} and found["vault"]["token"].startswith("token-robot")
     assert found["vault"]["expirationTimestamp"].endswith("Z")
     assert json.loads(await rig.storage.driver_tokens(POD, requests)) == found  # kept
+
+
+@pytest.mark.parametrize("expires", [253402300800.0, 2.0**62])
+async def test_token_that_ends_after_the_last_year_of_a_date_is_an_error_of_that_volume(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, expires: float
+) -> None:
+    """The API server may return 9999-12-31T23:59:59-01:00."""
+    rig.api.put("serviceaccounts", "robot")
+
+    async def fetch(
+        tokens: ServiceAccountTokens, pod: core.Pod, audience: str, life: int | None
+    ) -> tuple[bytes, float]:
+        return b"token", expires
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ServiceAccountTokens, "fetch", fetch)
+        with pytest.raises(Invalid, match=r"token for 'vault' of pod default/web: its expiry.* not before year 10000"):
+            await rig.storage.driver_tokens(POD, (TokenRequest(audience="vault"),))
+    assert set(json.loads(await rig.storage.driver_tokens(POD, (TokenRequest(audience="vault"),)))) == {"vault"}
 
 
 async def test_pods_are_touched(rig: Rig) -> None:
