@@ -8,23 +8,13 @@ from pathlib import Path
 import pytest
 
 from pykubelet.testing import isolation
+from pykubelet.testing.deep_directories import make_deep
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.leakcheck import Kind, Scope, snapshot
 from pykubelet.testing.traces import remove_files
 
-_DEPTH = 3000
+_DEPTH = 2100
 """More than Python may recurse, and a path longer than the kernel takes."""
-
-
-def _deep_directory(top: Path) -> None:
-    fd = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
-    for _ in range(_DEPTH):
-        os.mkdir("a", dir_fd=fd)
-        below = os.open("a", os.O_RDONLY | os.O_DIRECTORY, dir_fd=fd)
-        os.close(fd)
-        fd = below
-    os.close(os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=fd))
-    os.close(fd)
 
 
 def test_files_of_any_depth_are_removed_and_what_they_link_to_stays(tmp_path: Path) -> None:
@@ -33,7 +23,7 @@ def test_files_of_any_depth_are_removed_and_what_they_link_to_stays(tmp_path: Pa
         directory.mkdir()
     (outside / "kept").touch()
     (home / "link").symlink_to(outside)
-    _deep_directory(home)
+    make_deep(home, _DEPTH)
     remove_files(home)
     assert not home.exists() and (outside / "kept").exists()
 
@@ -49,7 +39,7 @@ def test_session_starts_after_one_that_was_killed_beside_a_deep_directory(
     dead = Isolation("dead", "10.200.9.0/24", os.getpid(), 1)
     dead.home.mkdir()
     (dead.home / "owner.json").write_text(json.dumps(asdict(dead)))
-    _deep_directory(dead.home)
+    make_deep(dead.home, _DEPTH)
     mine = isolation.claim()
     try:
         assert not dead.home.exists()
@@ -60,7 +50,7 @@ def test_session_starts_after_one_that_was_killed_beside_a_deep_directory(
 
 def test_deep_directory_is_counted(tmp_path: Path) -> None:
     scope = Scope(directories=(str(tmp_path),))
-    _deep_directory(tmp_path)
+    make_deep(tmp_path, _DEPTH)
     try:
         (tmp_path / "shallow").touch()
         assert f"{tmp_path}/shallow" in snapshot(scope).found[Kind.FILE]

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.path_length import check_length
 from pykubelet.criserver.spec.spec_types import ContainerInput, Json, SandboxView
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -73,7 +74,9 @@ def _clean(path: str) -> str:
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise Invalid(f"mount path {path!r} must not contain '..'")
-    return "/" + "/".join(parts)
+    cleaned = "/" + "/".join(parts)
+    check_length(cleaned, "a mount path")
+    return cleaned
 
 
 def _defaults(given: ContainerInput) -> list[Json]:

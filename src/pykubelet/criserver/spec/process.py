@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from posixpath import normpath
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.path_length import check_length
 from pykubelet.criserver.spec.security.apparmor import apparmor_profile
 from pykubelet.criserver.spec.security.capabilities import capability_set
 from pykubelet.criserver.spec.security.labels import process_label
@@ -89,5 +90,6 @@ def check_cwd(container: str, cwd: str) -> None:
     """
     if not cwd.startswith("/"):
         raise Invalid(f"container {container}: the working directory {cwd!r} is not absolute")
+    check_length(cwd, f"container {container}: the working directory")
     if _THROUGH_PROCESS.match(normpath(cwd)):
         raise Invalid(f"container {container}: the working directory {cwd!r} leads into a process; name a directory")

@@ -1,5 +1,6 @@
 """Prepares the files of a container: mounts, devices, seccomp profile, bundle. Blocking."""
 
+import errno
 import json
 import os
 import stat
@@ -11,6 +12,8 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.deep_path import make_directories
+from pykubelet.base.files.path_length import SHOWN, check_length
 from pykubelet.base.files.safe_path import close_quietly, open_in_root, proc_path
 from pykubelet.criserver.conmon import clear_log_place
 from pykubelet.criserver.spec import HandlerOptions, HostDevice
@@ -72,12 +75,24 @@ def relabel_all(paths: Iterable[str], label: str, stop: Callable[[], bool]) -> N
 
 
 def sub_path(directory: Path, relative: str) -> str:
-    """Resolve a path inside a mounted image; links cannot lead outside. NotFound, Invalid."""
+    """Resolve a path inside a mounted image; links cannot lead outside. NotFound, Invalid.
+
+    The errors do not name the directory, which each attempt has another one of: events of the same text are counted.
+    """
     if not relative:
         return str(directory)
-    fd = open_in_root(directory, relative, os.O_PATH)
+    shown = relative if len(relative) <= SHOWN else f"{relative[:SHOWN]}…"
+    try:
+        fd = open_in_root(directory, relative, os.O_PATH)
+    except NotFound as error:
+        raise NotFound(f"the image of a mount has no {shown!r}, its subPath") from error
+    except Invalid as error:
+        why = "too many directories or links, a name that is too long, or a file in the place of a directory"
+        raise Invalid(f"subPath {shown!r} of an image cannot be followed: {why}") from error
     try:
         return str(Path(proc_path(fd)).readlink())
+    except OSError as error:  # the kernel does not tell a path that is too long to be mounted
+        raise wrap(error, f"cannot mount subPath {shown!r} of an image") from error
     finally:
         close_quietly(fd)
 
@@ -100,7 +115,7 @@ def prepare_node_paths(
 
 def _make_directory(directory: Path, what: str) -> None:
     try:
-        directory.mkdir(0o755, parents=True, exist_ok=True)
+        make_directories(str(directory), 0o755)
     except OSError as error:
         raise wrap(error, f"cannot create {what}, {directory}") from error
 
@@ -112,6 +127,7 @@ def make_sources(asked: Iterable[pb.Mount]) -> None:
             continue
         if not mount.host_path.startswith("/"):
             raise Invalid(f"mount {mount.container_path}: the host path {mount.host_path!r} must be absolute")
+        check_length(mount.host_path, f"mount {mount.container_path[:SHOWN]}: the host path")
         if not os.path.lexists(mount.host_path):
             _make_directory(Path(mount.host_path), f"the source of mount {mount.container_path}")
 
@@ -125,7 +141,7 @@ def check_propagation(asked: Iterable[pb.Mount]) -> None:
     wanted = [each for each in asked if each.propagation != pb.PROPAGATION_PRIVATE and not each.HasField("image")]
     table = mounts() if wanted else []
     for each in wanted:
-        below = mount_of(table, os.path.realpath(each.host_path))
+        below = mount_of(table, _without_links(each.host_path))
         kinds = {tag.partition(":")[0] for tag in below.tags} if below else set()
         needed = {"shared"} if each.propagation == pb.PROPAGATION_BIDIRECTIONAL else {"shared", "master"}
         if not kinds & needed:
@@ -159,9 +175,10 @@ def _owned(device: HostDevice, config: pb.ContainerConfig, options: HandlerOptio
 
 def _requested(config: pb.ContainerConfig) -> Iterator[HostDevice]:
     for asked in config.devices:
+        check_length(asked.container_path, "the path of a device in the container")
         access = asked.permissions or "rwm"
-        source = Path(asked.host_path).resolve()
-        if source.is_dir():
+        source = Path(_without_links(asked.host_path))
+        if _is_directory(source):
             yield from _all_devices(source, asked.container_path, access)
             continue
         device = device_at(source, asked.container_path, access)
@@ -174,17 +191,45 @@ def _requested(config: pb.ContainerConfig) -> Iterator[HostDevice]:
 _OWN = frozenset(("pts", "shm", "fd", "mqueue", "console", "ptmx", "null", "zero", "full", "random", "urandom", "tty"))
 
 
+def _without_links(path: str) -> str:
+    """The path without links, whether it exists or not. Invalid: more links than the kernel follows."""
+    check_length(path, "a host path")
+    try:
+        return os.path.realpath(path)
+    except RecursionError:
+        raise Invalid(f"too many links on the way of {path}") from None
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # it is too long, as links may make it
+        return False
+
+
 def _all_devices(directory: Path, target: str, access: str) -> Iterator[HostDevice]:
-    for entry in os.scandir(directory):
-        if entry.name in _OWN or entry.is_symlink():
-            continue
-        below = f"{target.rstrip('/')}/{entry.name}"
-        if entry.is_dir():
-            yield from _all_devices(Path(entry.path), below, access)
-        else:
-            device = device_at(Path(entry.path), below, access)
-            if device is not None:
+    """The devices below a directory, those left out that have no path which the kernel takes."""
+    todo = [(str(directory), target.rstrip("/"))]
+    while todo:
+        above, shown = todo.pop()
+        for entry in _entries(above):
+            if entry.name in _OWN or entry.is_symlink():
+                continue
+            below = f"{shown}/{entry.name}"
+            if entry.is_dir():
+                todo.append((entry.path, below))
+            elif device := device_at(Path(entry.path), below, access):
                 yield device
+
+
+def _entries(directory: str) -> list["os.DirEntry[str]"]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR):
+            return []
+        raise wrap(error, f"cannot look for devices in {directory}") from error
 
 
 def device_at(path: Path, target: str, access: str) -> HostDevice | None:

@@ -5,13 +5,13 @@ import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pykubelet.base.errors import Conflict, Invalid
 from pykubelet.kubelet.actuate.volumes.kinds import host_path
 from pykubelet.kubelet.actuate.volumes.kinds.host_path import check
+from pykubelet.testing.deep_directories import depth_of, make_deep, path_of, place_for_deep_ones
 
 KINDS = {
     "Directory": (stat.S_IFDIR, "directory"),
@@ -111,14 +111,27 @@ def test_mode_of_a_new_directory_is_set_on_no_link_that_took_its_place(
     """A pod that may write in the parent directory replaces the directory between its creation and its mode."""
     secret, place = tmp_path / "secret", tmp_path / "place"
     secret.mkdir(0o700)
-    made = Path.mkdir
+    made = os.mkdir
 
-    def mkdir(self: Path, *arguments: Any, **options: Any) -> None:
-        made(self, *arguments, **options)
-        self.rmdir()
-        self.symlink_to(secret)
+    def mkdir(name: str, mode: int, *, dir_fd: int) -> None:
+        made(name, mode, dir_fd=dir_fd)
+        os.rmdir(name, dir_fd=dir_fd)
+        os.symlink(secret, name, dir_fd=dir_fd)
 
-    monkeypatch.setattr(Path, "mkdir", mkdir)
+    monkeypatch.setattr(os, "mkdir", mkdir)
     with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
         check(str(place), "DirectoryOrCreate")
     assert secret.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("kind", ["DirectoryOrCreate", "FileOrCreate"])
+def test_host_path_is_created_at_any_depth(tmp_path: Path, kind: str) -> None:
+    with place_for_deep_ones(tmp_path) as place:
+        if kind == "FileOrCreate":
+            make_deep(place, 1500)
+        path = f"{place}/{path_of(1500)}" + "/file" * (kind == "FileOrCreate")
+        check(path, kind)
+        before = os.stat(path)  # noqa: PTH116
+        check(path, kind)
+        check(path, kind.removesuffix("OrCreate"))
+        assert os.stat(path) == before and depth_of(place) == 1500  # noqa: PTH116

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from pykubelet.kubelet.actuate.actuate_types import VolumeError
 from pykubelet.kubelet.actuate.volumes import VolumeDeps, VolumeManager
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.linux.filesystems import mounts
@@ -32,12 +33,17 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def kit(tmp_path: Path, disk: Path) -> Iterator[Kit]:
     """A manager, with a claim ``c`` of a volume that is this directory."""
     made = Kit(tmp_path / "root")
-    claims = Claims()
-    claims.specs["c"] = {"local": {"path": str(disk)}}
-    deps = VolumeDeps(images=Images(), claims=claims, telemetry=made.telemetry)
-    made.manager = VolumeManager(dirs=made.dirs, deps=deps)
+    use_path(made, str(disk))
     yield made
     mounts.unmount_all_under(str(made.root))
+
+
+def use_path(kit: Kit, path: str) -> None:
+    """Begin with a new manager, for which the volume has that path."""
+    claims = Claims()
+    claims.specs["c"] = {"local": {"path": path}}
+    deps = VolumeDeps(images=Images(), claims=claims, telemetry=kit.telemetry)
+    kit.manager = VolumeManager(dirs=kit.dirs, deps=deps)
 
 
 def pod(name: str, group: int) -> Pod:
@@ -89,3 +95,13 @@ async def test_volume_gets_the_group_of_a_later_pod_when_no_other_has_it(kit: Ki
     await kit.mount(pod("second", SECOND))
     assert (group_of(disk), group_of(disk / "file")) == (SECOND, SECOND)
     assert kit.events.seen == []
+
+
+async def test_local_path_that_cannot_be_mounted_is_refused_by_name(kit: Kit, disk: Path) -> None:
+    loops = disk / "0"
+    for number in range(1500):
+        (disk / str(number)).symlink_to(str(number + 1))
+    for path, text in (("/a" * 5000, "spec.local.path has 10000 bytes"), (str(loops), "Too many levels of symbolic")):
+        use_path(kit, path)
+        with pytest.raises(VolumeError, match=text):
+            await kit.mount(pod("first", FIRST))

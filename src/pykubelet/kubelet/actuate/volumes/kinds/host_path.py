@@ -4,14 +4,14 @@ The path is checked, or created, once before the first container starts. Its fil
 is never accessed on the event loop. Nothing of it is removed with the pod.
 """
 
-import os
 import stat
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 from pykubelet.base.errors import Conflict, Invalid
+from pykubelet.base.files.deep_path import make_directories, make_file, stat_path
+from pykubelet.base.files.path_length import check_length
 from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest, VolumeAttributes, Work
 
 _DIRECTORY_MODE: Final = 0o755
@@ -42,6 +42,7 @@ class HostPath:
             raise Invalid(f"invalid HostPath `{path}`: must not contain '..'")
         if not path:
             raise Invalid("invalid HostPath ``: must not be empty")
+        check_length(path, "invalid HostPath: hostPath.path")
         return Work(lambda: check(path, kind) if kind else None, once=True)
 
 
@@ -56,9 +57,10 @@ def check(path: str, kind: str) -> None:
     mode = _mode_of(path)
     if mode is None and basic != kind:
         if basic == "Directory":
-            _make_directory(Path(path))
+            with suppress(FileExistsError):
+                make_directories(path, _DIRECTORY_MODE)
         else:
-            _make_file(path)
+            make_file(path, _FILE_MODE)
         mode = _mode_of(path)
     test, noun = _TESTS[basic]
     if mode is None or not test(mode):
@@ -66,31 +68,5 @@ def check(path: str, kind: str) -> None:
 
 
 def _mode_of(path: str) -> int | None:
-    try:
-        return Path(path).stat().st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def _make_directory(path: Path) -> None:
-    """Create the directory and its missing parents with the same mode, whatever the umask."""
-    if not path.parent.exists():
-        _make_directory(path.parent)
-    with suppress(FileExistsError):
-        path.mkdir()
-        # Not by its path: a pod that may write in the parent could put a link in its place meanwhile.
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            os.fchmod(fd, _DIRECTORY_MODE)
-        finally:
-            os.close(fd)
-
-
-def _make_file(path: str) -> None:
-    """Create an empty file; its directory has to exist."""
-    with suppress(FileExistsError):
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
-        try:
-            os.fchmod(fd, _FILE_MODE)
-        finally:
-            os.close(fd)
+    found = stat_path(path)
+    return found.st_mode if found is not None else None

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.base.errors import Conflict, Invalid, Transient
+from pykubelet.base.files.deep_path import real_path
+from pykubelet.base.files.path_length import check_length
 from pykubelet.base.files.safe_path import proc_path
 from pykubelet.kubelet.actuate.volumes.ownership import ChangeProgress, give_to_group
 from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest, VolumeAttributes, Work
@@ -34,6 +36,7 @@ class LocalVolume:
             raise Invalid(f"PersistentVolume {source.name}: spec.local.path {path!r} is not absolute")
         if ".." in path.split("/"):
             raise Invalid(f"invalid path: {path}: must not contain '..'")
+        check_length(path, f"PersistentVolume {source.name}: spec.local.path")
         if source.block:
             return Work(lambda: _check_device(path), once=True)
         security = request.pod.spec.security_context
@@ -78,7 +81,7 @@ def _show(request: SetUpRequest, link: str, *, read_only: bool) -> None:
 def _content(request: SetUpRequest, link: str) -> str:
     """Return the directory with the volume's files: a device's file system is mounted elsewhere."""
     # The path itself may be a link of the administrator; below it no link is followed.
-    path = os.path.realpath(link, strict=True)
+    path = real_path(link)
     mode = Path(path).stat().st_mode
     if stat.S_ISBLK(mode) and request.device is not None:
         if not is_mount_point(request.device):
