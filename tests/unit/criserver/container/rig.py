@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+import pytest
+
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.criserver.conmon import Conmon
@@ -17,7 +19,7 @@ from pykubelet.criserver.images.image_types import SignatureRejected
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.record_store import Store
-from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers
+from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers, Task
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.spec import ImageDefaults, SandboxView
 from pykubelet.criserver.types import ContainerID, SandboxID, UserNamespace
@@ -259,6 +261,19 @@ async def rig_in(directory: Path) -> AsyncIterator[Rig]:
                 task.cancel()
     finally:
         await store.close()
+
+
+def record_signals(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the list of all signals that containers get from now on."""
+    signals: list[int] = []
+    send = MonitoredRuntime.signal
+
+    async def recorded(runtime: MonitoredRuntime, task: Task, number: int) -> None:
+        signals.append(number)
+        await send(runtime, task, number)
+
+    monkeypatch.setattr(MonitoredRuntime, "signal", recorded)
+    return signals
 
 
 def _script(path: Path, text: str) -> str:

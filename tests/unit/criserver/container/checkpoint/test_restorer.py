@@ -141,6 +141,7 @@ async def test_restored_container_runs_without_a_start_of_the_runtime(
         assert (await given.create()).id == container.id and len(given.restores) == 1
         await given.rig.containers.lifecycle.starter.start(container.id)
         assert container.running and given.restores == []
+        assert not (tmp_path / "oci" / "started-by-program").exists()
         await given.rig.containers.lifecycle.remover.remove(container.id)
         assert await given.nothing_is_left()
 
