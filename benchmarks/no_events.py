@@ -33,7 +33,7 @@ def _bytes(message: bytes) -> bytes:
     return message
 
 
-class _PassOn(_Handler):
+class _ForwardingHandler(_Handler):
     """Forwards every call to the upstream as bytes; hidden calls are unimplemented."""
 
     def __init__(self, upstream: grpc.aio.Channel) -> None:
@@ -62,7 +62,7 @@ async def serve(listen: str, upstream: str) -> None:
     """Forward calls until cancelled."""
     async with grpc.aio.insecure_channel(f"unix:{upstream}", options=_OPTIONS) as channel:
         server = grpc.aio.server(options=_OPTIONS)
-        server.add_generic_rpc_handlers([_PassOn(channel)])
+        server.add_generic_rpc_handlers([_ForwardingHandler(channel)])
         server.add_insecure_port(f"unix:{listen}")
         await server.start()
         try:

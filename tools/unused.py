@@ -32,7 +32,7 @@ _DECORATORS: Final = ("@*.command", "@*.group")
 
 
 @dataclass(frozen=True, slots=True)
-class Unused:
+class UnusedDefinition:
     """A definition without a use."""
 
     path: str
@@ -46,17 +46,17 @@ class Unused:
         )
 
 
-def look(root: Path, product: Path = _PRODUCT) -> Iterator[Unused]:
+def look(root: Path, product: Path = _PRODUCT) -> Iterator[UnusedDefinition]:
     """The unused public definitions below ``root / product``."""
     vulture = Vulture(ignore_decorators=list(_DECORATORS))
     vulture.scavenge([root / product], exclude=list(_NOT_OURS))
     for item in vulture.get_unused_code(min_confidence=60):
         if item.typ in _KINDS and not item.name.startswith("_"):
             path = Path(item.filename).resolve().relative_to(root.resolve())
-            yield Unused(str(path), item.first_lineno, item.typ, item.name)
+            yield UnusedDefinition(str(path), item.first_lineno, item.typ, item.name)
 
 
-def unimported(root: Path, product: Path = _PRODUCT) -> Iterator[Unused]:
+def unimported(root: Path, product: Path = _PRODUCT) -> Iterator[UnusedDefinition]:
     """The public classes, functions and constants of modules that neither their module uses nor another one imports."""
     paths = [path for path in (root / product).rglob("*.py") if not any(fnmatch(str(path), one) for one in _NOT_OURS)]
     trees = {path: ast.parse(path.read_text()) for path in paths}
@@ -70,7 +70,7 @@ def unimported(root: Path, product: Path = _PRODUCT) -> Iterator[Unused]:
         own = {node.id for node in names_read if isinstance(node.ctx, ast.Load)}
         for line, kind, name in _defined(trees[path]):
             if not name.startswith("_") and name not in own and (module, name) not in used:
-                yield Unused(str(path.relative_to(root)), line, kind, name)
+                yield UnusedDefinition(str(path.relative_to(root)), line, kind, name)
 
 
 def _defined(tree: ast.Module) -> Iterator[tuple[int, str, str]]:

@@ -76,7 +76,7 @@ _NAMES = re.compile(rf"(?<![a-z])(?:{'|'.join(NAMES)})(?![a-z])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RejectedWord:
     """A rejected word in a file."""
 
     path: str
@@ -89,17 +89,17 @@ class Found:
         return f"{self.path}:{self.line}: write {self.instead!r}, not {self.word!r}"
 
 
-def look(path: str, text: str) -> Iterator[Found]:
+def look(path: str, text: str) -> Iterator[RejectedWord]:
     """The rejected words of a file, in its name and in its text."""
     for number, line in enumerate((path, *text.splitlines())):
         for match in _PATTERN.finditer(_JOINTS.sub(" ", line)):
             instead = list(WORDS.values())[int(str(match.lastgroup)[1:])]
-            yield Found(path, number, match[0].lower(), instead)
+            yield RejectedWord(path, number, match[0].lower(), instead)
     if path.endswith(".py") and _NAMES.search(text):
         yield from _poor_names(path, text)
 
 
-def _poor_names(path: str, text: str) -> Iterator[Found]:
+def _poor_names(path: str, text: str) -> Iterator[RejectedWord]:
     """The names that a Python file defines with words of ``NAMES``; the names of tests are sentences."""
     for node in ast.walk(ast.parse(text)):
         match node:
@@ -111,7 +111,7 @@ def _poor_names(path: str, text: str) -> Iterator[Found]:
                 continue
         if not name.startswith("test_"):
             for word in sorted(NAMES.keys() & _JOINTS.sub(" ", name).lower().split()):
-                yield Found(path, node.lineno, word, NAMES[word])
+                yield RejectedWord(path, node.lineno, word, NAMES[word])
 
 
 def allowed(text: str) -> set[tuple[str, str]]:

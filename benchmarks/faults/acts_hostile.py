@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from benchmarks.faults import acts_daemons as daemons
 from benchmarks.faults import pods
 from benchmarks.faults.agents import OurAgent
-from benchmarks.faults.judge import Wanted
+from benchmarks.faults.judge import WantedPod
 from benchmarks.faults.node import Node
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.http.upgrade import request_head, request_upgrade
@@ -116,7 +116,7 @@ def hostile(
         document = pods.manifest("plain", name, str(node.notes))
         begins = f"echo run >>/notes/{name}.main; {script(node, name)}"
         document["spec"]["containers"] = [pods.container("main", begins)]
-        node.add(name, document, Wanted(("main",)))
+        node.add(name, document, WantedPod(("main",)))
         mark = node.notes / f"{name}.ready"
         try:
             wait_for(lambda: bool(node.containers(name)), _RUNS_SECONDS, lambda: f"{name} does not run")

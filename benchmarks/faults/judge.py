@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from benchmarks.faults.model import Restarts, Try
+from benchmarks.faults.model import Restarts, TryResult
 
 VICTIM = "victim"
 """The kind of the pod that a fault may strike."""
@@ -24,7 +24,7 @@ class Goal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedPod:
     """One desired pod."""
 
     containers: tuple[str, ...]
@@ -57,7 +57,7 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedNode:
     """The actual state of the node at one moment."""
 
     sandboxes: Counter[str] = field(default_factory=Counter)
@@ -81,7 +81,7 @@ class Seen:
 
 
 def unsettled(
-    wanted: Mapping[str, Wanted], seen: Seen, restarts: Restarts, *, collects_later: bool = False
+    wanted: Mapping[str, WantedPod], seen: ObservedNode, restarts: Restarts, *, collects_later: bool = False
 ) -> list[str]:
     """The differences from the desired state; empty if there are none.
 
@@ -93,7 +93,7 @@ def unsettled(
     return found
 
 
-def _unsettled_pod(pod: str, want: Wanted, seen: Seen, restarts: Restarts) -> list[str]:
+def _unsettled_pod(pod: str, want: WantedPod, seen: ObservedNode, restarts: Restarts) -> list[str]:
     status = seen.statuses.get(pod)
     if status is None:
         return [f"{pod}: the agent does not have it"]
@@ -112,22 +112,24 @@ def _unsettled_pod(pod: str, want: Wanted, seen: Seen, restarts: Restarts) -> li
     return found
 
 
-def _runs(seen: Seen, pod: str, name: str) -> bool:
+def _runs(seen: ObservedNode, pod: str, name: str) -> bool:
     # A program that has begun has recorded it; the runtime may report it a moment sooner.
     row = seen.current(pod, name)
     return row is not None and row.running and seen.runs.get((pod, name), 0) > 0
 
 
-def doubles(seen: Seen) -> list[str]:
+def doubles(seen: ObservedNode) -> list[str]:
     """The pods and containers that run twice at this moment."""
     running = Counter(f"{row.pod}/{row.name}" for row in seen.rows if row.running)
     found = [f"{name}: {count} containers run" for name, count in running.items() if count > 1]
     return found + [f"{pod}: {count} ready sandboxes" for pod, count in seen.sandboxes.items() if count > 1]
 
 
-def compare(before: Seen, after: Seen, wanted: Mapping[str, Wanted], restarts: Restarts) -> Try:
+def compare(
+    before: ObservedNode, after: ObservedNode, wanted: Mapping[str, WantedPod], restarts: Restarts
+) -> TryResult:
     """Compare the pods before and after a fault: duplicates and restarts without cause; losses are judged elsewhere."""
-    verdict = Try()
+    verdict = TryResult()
     for pod, want in wanted.items():
         for name in want.containers:
             old, new = before.current(pod, name), after.current(pod, name)

@@ -43,7 +43,7 @@ class Group(StrEnum):
 
 
 @dataclass(slots=True)
-class Try:
+class TryResult:
     """The result of one try."""
 
     lost: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Result:
 
     fault: str
     subject: Subject
-    tries: list[Try] = field(default_factory=list)
+    tries: list[TryResult] = field(default_factory=list)
     leaked: Counter[str] = field(default_factory=Counter)
     """Leaked resources by kind, counted when the pods of all tries are gone."""
     leaks: list[str] = field(default_factory=list)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from benchmarks.faults import pods
 from benchmarks.faults.agents import NodeAgent, OurAgent, PeerAgent
 from benchmarks.faults.areas import Area
-from benchmarks.faults.judge import VICTIM, Row, Seen, Wanted, doubles, unsettled
+from benchmarks.faults.judge import VICTIM, ObservedNode, Row, WantedPod, doubles, unsettled
 from benchmarks.faults.model import Restarts, Subject
 from benchmarks.faults.options import Options
 from benchmarks.faults.parts import network_plugin, oci_runtime
@@ -46,10 +46,10 @@ _MODULE = "pykubelet.testing.shifted"
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class WaitResult:
     """The result of waiting for the desired state."""
 
-    seen: Seen | None
+    seen: ObservedNode | None
     """The last observed state."""
     seconds: float
     reasons: list[str]
@@ -85,7 +85,7 @@ class Node:
         self.run = Area(self.home / "tmp", {"runtime": runtime / state, "agent": agent / "run"})
         self.log = Area(self.home / "logs", {"agent": agent / "log"})
         self.registry = Registry(self.home)
-        self.wanted: dict[str, Wanted] = {}
+        self.wanted: dict[str, WantedPod] = {}
         self.complaints: list[str] = []
         """Errors that the current fault has found; counted as lost."""
         self.generation = 0
@@ -258,7 +258,7 @@ class Node:
         self._add_kind(pods.ROLLING, new)
         return new
 
-    def add(self, name: str, document: Mapping[str, Any], want: Wanted) -> None:
+    def add(self, name: str, document: Mapping[str, Any], want: WantedPod) -> None:
         """Add a pod; it is kept until ``drop_extras``."""
         self._extras.append(name)
         self.wanted[name] = want
@@ -299,7 +299,7 @@ class Node:
 
         return self._runner.run(work())
 
-    def look(self) -> Seen | None:
+    def look(self) -> ObservedNode | None:
         """The actual state; None if the runtime does not respond."""
 
         async def lists(client: CriClient) -> tuple[list[pb.PodSandbox], list[pb.Container]]:
@@ -316,7 +316,7 @@ class Node:
             Row(pod_name(each.labels), each.metadata.name, each.id, each.metadata.attempt, _runs(each))
             for each in containers
         )
-        return Seen(ready, stopped, rows, self.agent.statuses(), self._runs())
+        return ObservedNode(ready, stopped, rows, self.agent.statuses(), self._runs())
 
     def containers(self, pod: str) -> dict[str, str]:
         """Ids of a pod's running containers by name."""
@@ -331,7 +331,7 @@ class Node:
             time.sleep(0.1)
         return Counter({f"{kind}: {name}": count for kind, found in left.items() for name, count in found.items()})
 
-    def settle(self, seconds: float, restarts: Restarts = Restarts.NONE) -> "Settled":
+    def settle(self, seconds: float, restarts: Restarts = Restarts.NONE) -> "WaitResult":
         """Wait for the desired state."""
         begin, doubled, seen, reasons = time.monotonic(), set[str](), None, ["the runtime is not responding"]
         while time.monotonic() - begin < seconds * PATIENCE:
@@ -342,9 +342,9 @@ class Node:
             if not reasons:
                 break
             time.sleep(_POLL_SECONDS)
-        return Settled(seen, time.monotonic() - begin, reasons, sorted(doubled))
+        return WaitResult(seen, time.monotonic() - begin, reasons, sorted(doubled))
 
-    def clear(self, seconds: float) -> "Settled":
+    def clear(self, seconds: float) -> "WaitResult":
         """Remove all pods and wait until they are gone."""
         self.agent.clear()
         if self.in_cluster:

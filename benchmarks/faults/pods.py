@@ -7,7 +7,7 @@ agent can run them as static pods.
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.faults.judge import VICTIM, Goal, Wanted
+from benchmarks.faults.judge import VICTIM, Goal, WantedPod
 
 IMAGE = "localhost/pykubelet/faults:1"
 Manifest = dict[str, Any]
@@ -16,22 +16,22 @@ _STAY = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
 _NOTE = "echo run >>/notes/{pod}.{name}"
 ROLLING = "rolling"
 """The kind of pod that each try replaces by a new one."""
-_KINDS: Mapping[str, Wanted] = {
-    "plain": Wanted(("main",)),
-    "volumes": Wanted(("main", "second")),
-    "shared": Wanted(("main", "second")),
-    "hostnet": Wanted(("main",)),
-    "never": Wanted(("main",), restarts=False),
-    "onfailure": Wanted(("main",)),
-    "done": Wanted(("main",), Goal.END, restarts=False),
-    VICTIM: Wanted(("main",)),
-    ROLLING: Wanted(("main",)),
+_KINDS: Mapping[str, WantedPod] = {
+    "plain": WantedPod(("main",)),
+    "volumes": WantedPod(("main", "second")),
+    "shared": WantedPod(("main", "second")),
+    "hostnet": WantedPod(("main",)),
+    "never": WantedPod(("main",), restarts=False),
+    "onfailure": WantedPod(("main",)),
+    "done": WantedPod(("main",), Goal.END, restarts=False),
+    VICTIM: WantedPod(("main",)),
+    ROLLING: WantedPod(("main",)),
 }
 KEPT = tuple(kind for kind in _KINDS if kind != ROLLING)
 """The kinds of pods that exist during all tries of a fault."""
 
 
-def wanted(kind: str) -> Wanted:
+def wanted(kind: str) -> WantedPod:
     """The desired state of a pod of that kind."""
     return _KINDS[kind]
 

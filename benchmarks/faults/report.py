@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.faults.fault import Fault
-from benchmarks.faults.model import Group, Result, Subject, Try
+from benchmarks.faults.model import Group, Result, Subject, TryResult
 from benchmarks.faults.options import Options
 from pykubelet.testing.leakcheck import Kind
 
@@ -247,7 +247,7 @@ def read_json(path: Path) -> tuple[list[Result], float]:
     """Read the results of an earlier run, and its duration in minutes."""
     document, found = json.loads(path.read_text()), []
     for each in document["results"]:
-        tries = [Try(**one) for one in each["tries"]]
+        tries = [TryResult(**one) for one in each["tries"]]
         found.append(Result(each["fault"], Subject(each["subject"]), tries, Counter(each["leaked"]), each["leaks"]))
     return found, float(document["run"]["minutes"])
 

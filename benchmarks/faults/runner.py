@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.faults.fault import Fault
-from benchmarks.faults.judge import Seen, compare
-from benchmarks.faults.model import Restarts, Result, Subject, Try
+from benchmarks.faults.judge import ObservedNode, compare
+from benchmarks.faults.model import Restarts, Result, Subject, TryResult
 from benchmarks.faults.node import Node
 from benchmarks.faults.options import Options
 from pykubelet.base.errors import PykubeletError
@@ -43,7 +43,7 @@ class Bench:
         self._say = say
         self._logs = logs
         self._node: Node | None = None
-        self._rest = Result(ALL, subject, [Try()])
+        self._rest = Result(ALL, subject, [TryResult()])
 
     def run(self, faults: Sequence[Fault], tries: int) -> Iterator[Result]:
         """Inject the faults that apply to the subject; yields their results."""
@@ -90,11 +90,11 @@ class Bench:
         self._clear(self._rest)
         return self._rest
 
-    def _attempt(self, fault: Fault) -> Try:
+    def _attempt(self, fault: Fault) -> TryResult:
         try:
             return self._try(self._made(fault), fault)
         except _ERRORS as error:
-            return Try(lost=[f"{type(error).__name__}: {error}"])
+            return TryResult(lost=[f"{type(error).__name__}: {error}"])
 
     def _made(self, fault: Fault) -> Node:
         if self._node is None:
@@ -102,12 +102,12 @@ class Bench:
             node.start()
         return self._node
 
-    def _try(self, node: Node, fault: Fault) -> Try:
+    def _try(self, node: Node, fault: Fault) -> TryResult:
         if not node.wanted:
             node.populate()
         ready = node.settle(_SET_UP_SECONDS)
         if ready.reasons or ready.seen is None:
-            return Try(lost=[f"before the fault: {reason}" for reason in ready.reasons])
+            return TryResult(lost=[f"before the fault: {reason}" for reason in ready.reasons])
         node.complaints.clear()
         with fault.act(node):
             stalled = self._during(node, fault)
@@ -120,7 +120,7 @@ class Bench:
         if not settled.reasons:
             time.sleep(_CONFIRM_SECONDS)
             settled = node.settle(fault.limit, fault.restarts)
-        verdict = compare(ready.seen, settled.seen or Seen(), node.wanted, fault.restarts)
+        verdict = compare(ready.seen, settled.seen or ObservedNode(), node.wanted, fault.restarts)
         verdict.lost = [*settled.reasons, *stalled, *node.complaints]
         verdict.duplicated += settled.doubled
         verdict.ended = ended
@@ -142,7 +142,7 @@ class Bench:
             time.sleep(_POLL_SECONDS)
         return [f"{new}: did not start while the fault lasted"]
 
-    def _renew(self, node: Node, fault: Fault, verdict: Try) -> None:
+    def _renew(self, node: Node, fault: Fault, verdict: TryResult) -> None:
         """Restore the state in which the next try begins: all pods, and no others."""
         added = node.drop_extras()
         if fault.restarts is not Restarts.NONE:

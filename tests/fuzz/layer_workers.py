@@ -32,14 +32,14 @@ class LayerWorkers:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
 
-    async def run(self, argv: Sequence[str], *, pass_fds: tuple[int, ...], **_: Any) -> proc.Completed:
+    async def run(self, argv: Sequence[str], *, pass_fds: tuple[int, ...], **_: Any) -> proc.CompletedProgram:
         arguments = list(argv[_OF_WORKER:])
         with os.fdopen(os.memfd_create("output"), "w+b") as output:
             fds = [int(arguments[_FD]), output.fileno(), *(fd for fd in pass_fds if fd != int(arguments[_FD]))]
             socket.send_fds(self._connection, [json.dumps(arguments).encode()], fds)
             code = int(self._connection.recv(_LONGEST))  # TimeoutError: the worker hangs
             output.seek(0)
-            return proc.Completed(code, output.read(), b"")
+            return proc.CompletedProgram(code, output.read(), b"")
 
 
 @contextmanager

@@ -17,15 +17,15 @@ from typing import Any, cast
 
 from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.base.units import Bytes
-from pykubelet.criserver.cni import Attached, AttachRequest
-from pykubelet.criserver.conmon import Conmon, Launch, Launched
+from pykubelet.criserver.cni import AttachRequest, PodAddresses
+from pykubelet.criserver.conmon import Conmon, LaunchedContainer, LaunchParameters
 from pykubelet.criserver.container.container_interfaces import ImageFacts
 from pykubelet.criserver.netns import NamespaceKind, NamespaceSpec
 from pykubelet.criserver.oci import ExecResult, OciRuntime
 from pykubelet.criserver.oci.runtime import Features
 from pykubelet.criserver.spec import ImageDefaults
 from pykubelet.criserver.stats.stats_interfaces import LayerUsage
-from pykubelet.criserver.storage.trash import TrashUsage, Undeleted
+from pykubelet.criserver.storage.trash import TrashUsage, UndeletedTree
 from pykubelet.criserver.types import ContainerID, ProcessRef, ProtectedIds, SandboxID, UserNamespace
 from pykubelet.linux.cgroups import CgroupStats
 from pykubelet.linux.procfs import Stat
@@ -208,10 +208,10 @@ class SimulatedConmon(Conmon):
         self._trust_oom_notes = True
         self._machine = machine
 
-    async def launch(self, launch: Launch) -> Launched:
+    async def launch(self, launch: LaunchParameters) -> LaunchedContainer:
         await self._machine.fallible("conmon")
         monitor = self._machine.spawn((CONMON, "-c", launch.container, "-b", str(launch.bundle)))
-        reply: asyncio.Future[Launched | Exception] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[LaunchedContainer | Exception] = asyncio.get_running_loop().create_future()
         self._machine.background(self._create(launch, monitor, reply))
         outcome = await reply
         await self._machine.step()
@@ -219,8 +219,10 @@ class SimulatedConmon(Conmon):
             raise outcome
         return outcome
 
-    async def _create(self, launch: Launch, monitor: Process, reply: "asyncio.Future[Launched | Exception]") -> None:
-        def answer(outcome: Launched | Exception) -> None:
+    async def _create(
+        self, launch: LaunchParameters, monitor: Process, reply: "asyncio.Future[LaunchedContainer | Exception]"
+    ) -> None:
+        def answer(outcome: LaunchedContainer | Exception) -> None:
             if not reply.done():
                 reply.set_result(outcome)
 
@@ -244,18 +246,18 @@ class SimulatedConmon(Conmon):
             if monitor.alive:
                 first = self._begin(launch, monitor)
                 (launch.bundle / "pid").write_text(str(first.pid))
-                answer(Launched(first.pid, monitor.pid))
+                answer(LaunchedContainer(first.pid, monitor.pid))
         except OSError as error:
             monitor.end(1)
             answer(Permanent(f"failed to create container {launch.container}: {error}"))
         finally:
             answer(Transient(f"container {launch.container}: conmon died before it created the container"))
 
-    def _make_cgroup(self, launch: Launch) -> None:
+    def _make_cgroup(self, launch: LaunchParameters) -> None:
         spec = json.loads((launch.bundle / "config.json").read_bytes())
         self._machine.cgroups[launch.container] = spec["linux"]["cgroupsPath"]
 
-    def _begin(self, launch: Launch, monitor: Process) -> Process:
+    def _begin(self, launch: LaunchParameters, monitor: Process) -> Process:
         first = self._machine.spawn(("program", launch.container), monitor.pid)
         self._machine.first[launch.container] = first
 
@@ -354,11 +356,11 @@ class SimulatedNetwork:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
 
-    async def attach(self, request: AttachRequest) -> Attached:
+    async def attach(self, request: AttachRequest) -> PodAddresses:
         await self._machine.step()
         self._machine.attached.add(request.sandbox)
         await self._machine.fallible("CNI ADD")
-        return Attached(("10.0.0.1",))
+        return PodAddresses(("10.0.0.1",))
 
     async def detach(self, sandbox: SandboxID, known: AttachRequest | None = None) -> None:
         await self._machine.fallible("CNI DEL")
@@ -423,7 +425,7 @@ class SimulatedUsage:
 class SimulatedTrash:
     """The trash: always empty."""
 
-    def undeleted(self) -> tuple[Undeleted, ...]:
+    def undeleted(self) -> tuple[UndeletedTree, ...]:
         return ()
 
     async def usage(self) -> TrashUsage:

@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 _WALL = 1_700_000_000.0
 
 
-class Mortal(Protocol):
+class MortalProcess(Protocol):
     """A process in the simulation, which can be killed."""
 
     alive: bool
@@ -30,7 +30,7 @@ class Dead(BaseException):
     """Raised in the code of a dead process at every access to the simulated machine."""
 
 
-RUNS_IN: ContextVar[Mortal | None] = ContextVar("RUNS_IN", default=None)
+RUNS_IN: ContextVar[MortalProcess | None] = ContextVar("RUNS_IN", default=None)
 """The process that the current task belongs to."""
 
 

@@ -57,7 +57,7 @@ def _container(sandbox: str, number: int = 0) -> pb.CreateContainerRequest:
     return request
 
 
-class _Given:
+class _ExampleRequests:
     """The requests of one example."""
 
     def __init__(self, stage: Stage, directory: Path, sandbox: str, container: str) -> None:
@@ -119,7 +119,7 @@ async def _ask(stage: Stage, directory: Path) -> None:
         sandbox = (await stage.calls["RunPodSandbox"](_pod())).pod_sandbox_id
         container = (await stage.calls["CreateContainer"](_container(sandbox))).container_id
         await stage.calls["StartContainer"](pb.StartContainerRequest(container_id=container))
-        given_ = _Given(stage, directory, sandbox, container)
+        given_ = _ExampleRequests(stage, directory, sandbox, container)
         names = sorted({*stage.calls, *stage.streams} - _ENDLESS)
         for name in (*given_.chance.choices(names, k=_CALLS), *given_.chance.choices(_MAKING, k=_CALLS)):
             work = _answer(stage, name, given_.request(name))

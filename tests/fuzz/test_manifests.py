@@ -90,15 +90,17 @@ def as_json(value: object) -> bytes:
     return json.dumps(value).encode()  # escapes all characters that are not ASCII, also lone surrogates
 
 
-class _Quoting(yaml.SafeDumper):
+class _QuotingDumper(yaml.SafeDumper):
     """Writes texts in quotes: Kubernetes reads some as numbers that PyYAML's YAML 1.1 takes for texts (08)."""
 
 
-_Quoting.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))
+_QuotingDumper.add_representer(
+    str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
+)
 
 
 def as_yaml(value: object) -> bytes:
-    text: str = yaml.dump(value, Dumper=_Quoting, allow_unicode=False)
+    text: str = yaml.dump(value, Dumper=_QuotingDumper, allow_unicode=False)
     return text.encode("utf-8", "surrogatepass")
 
 

@@ -58,7 +58,7 @@ VERBS: Final = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", 
 
 
 @dataclass(slots=True)
-class Seen:
+class SeenRequest:
     """The authorizations and handler calls of one request."""
 
     served: list[tuple[str, str]] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Seen:
 class Defects(logging.Handler):
     """Collects errors that are logged as defects."""
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: SeenRequest) -> None:
         super().__init__(logging.ERROR)
         self.seen = seen
 
@@ -82,7 +82,7 @@ class Rig:
 
     def __init__(self, base: Path) -> None:
         self.runner = asyncio.Runner()
-        self.seen = Seen()
+        self.seen = SeenRequest()
         self.world = world = self.runner.run(self._world(base))
         self.context = ssl.create_default_context(cafile=str(world.authority.ca))
         self.server = KubeletApiServer(world.server_config, world.server_deps)

@@ -13,7 +13,7 @@ from tests.unit.base.spdy.frames import FRAMES
 
 
 @dataclass(frozen=True)
-class Open:
+class OpenStep:
     """Opens a stream with the next stream id."""
 
     kind: str
@@ -25,7 +25,7 @@ class Open:
 
 
 @dataclass(frozen=True)
-class Send:
+class SendStep:
     """Sends data on one of the last streams."""
 
     back: int
@@ -34,7 +34,7 @@ class Send:
 
 
 @dataclass(frozen=True)
-class Reset:
+class ResetStep:
     """Resets one of the last streams."""
 
     back: int
@@ -44,23 +44,23 @@ class Reset:
 class Burst:
     """Steps that are repeated."""
 
-    steps: list[Open | Send | Reset | Ping | Frame]
+    steps: list[OpenStep | SendStep | ResetStep | Ping | Frame]
     times: int
 
 
 _KINDS = ["data", "error", "stdin", "stdout", "resize", "rubbish"]
 _BACK = st.integers(0, 3)
-_STEPS: st.SearchStrategy[Open | Send | Reset | Ping | Frame] = st.one_of(
+_STEPS: st.SearchStrategy[OpenStep | SendStep | ResetStep | Ping | Frame] = st.one_of(
     st.builds(
-        Open,
+        OpenStep,
         st.sampled_from(_KINDS),
         st.sampled_from(["echo", "deaf", "closed"]),
         st.integers(0, 2),
         st.sampled_from([0, 0, 100, 8000]),
         st.booleans(),
     ),
-    st.builds(Send, _BACK, st.sampled_from([0, 1, 2, 1000]), st.booleans()),
-    st.builds(Reset, _BACK),
+    st.builds(SendStep, _BACK, st.sampled_from([0, 1, 2, 1000]), st.booleans()),
+    st.builds(ResetStep, _BACK),
     st.builds(Ping, st.integers(0, 100)),
     FRAMES,
 )
@@ -80,18 +80,18 @@ class Script:
         frames = (self._frame(step) for burst in bursts for _ in range(burst.times) for step in burst.steps)
         return b"".join(self._encoder.encode(frame) for frame in frames) + rubbish
 
-    def _frame(self, step: Open | Send | Reset | Ping | Frame) -> Frame:
+    def _frame(self, step: OpenStep | SendStep | ResetStep | Ping | Frame) -> Frame:
         match step:
-            case Open():
+            case OpenStep():
                 self._last += 2
                 port = {"echo": self._ports.echo, "deaf": self._ports.deaf, "closed": self._ports.closed}[step.port]
                 headers = {"streamtype": step.kind, "port": str(port), "requestid": str(step.request or self._last)}
                 if step.padding:
                     headers["padding"] = "x" * step.padding
                 return SynStream(self._last, headers, fin=step.fin)
-            case Send():
+            case SendStep():
                 return Data(max(1, self._last - 2 * step.back), b"x" * step.size, step.fin)
-            case Reset():
+            case ResetStep():
                 return RstStream(max(1, self._last - 2 * step.back), 5)
             case _:
                 return step
@@ -102,13 +102,13 @@ def _head(protocol: str, host: str, path: str) -> bytes:
     return request_head("POST", path, [*headers, ("X-Stream-Protocol-Version", protocol)])
 
 
-_RAPID_RESET = [Burst([Open("error", "closed", 0, 8000, False), Reset(0)], 1000)]
-_PAIR = Burst([Open(kind, "deaf", 1, 0, False) for kind in ("error", "data")], 1)
-_UNREAD = [_PAIR, Burst([Send(0, 1000, False)], 6000)]
-_TINY = [_PAIR, Burst([Send(0, 2, False)], 20_000)]
+_RAPID_RESET = [Burst([OpenStep("error", "closed", 0, 8000, False), ResetStep(0)], 1000)]
+_PAIR = Burst([OpenStep(kind, "deaf", 1, 0, False) for kind in ("error", "data")], 1)
+_UNREAD = [_PAIR, Burst([SendStep(0, 1000, False)], 6000)]
+_TINY = [_PAIR, Burst([SendStep(0, 2, False)], 20_000)]
 _PINGS = [Burst([Ping(1)], 20_000)]
-_SESSION = Burst([Open(kind, "closed", 0, 0, False) for kind in ("error", "stdout", "stdin")], 1)
-_TO_OUTPUT = [_SESSION, Burst([Send(1, 1000, False)], 6000)]
+_SESSION = Burst([OpenStep(kind, "closed", 0, 0, False) for kind in ("error", "stdout", "stdin")], 1)
+_TO_OUTPUT = [_SESSION, Burst([SendStep(1, 1000, False)], 6000)]
 
 
 @settings(max_examples=EXAMPLES)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.apiclient import Query, Reflector, Select
-from pykubelet.apiclient.held import Key
+from pykubelet.apiclient import ObjectSelector, Query, Reflector
+from pykubelet.apiclient.held_objects import Key
 from pykubelet.apiclient.pages import Pages
 from pykubelet.apiclient.resources import CONFIG_MAPS, Target
 from pykubelet.apiclient.watch import MAX_EVENT, Lines, Listing, WatchEvent, read_event
@@ -78,7 +78,7 @@ class Server:
     requests: list[Seconds] = field(default_factory=list)
     listed: int = 0
 
-    async def list(self, target: Target[ConfigMap], select: Select) -> Listing[ConfigMap]:
+    async def list(self, target: Target[ConfigMap], select: ObjectSelector) -> Listing[ConfigMap]:
         self.requests.append(self.clock.monotonic())
         body = self.lists[min(self.listed, len(self.lists) - 1)]
         self.listed += 1
@@ -87,7 +87,7 @@ class Server:
         return pages.listing()
 
     async def watch(
-        self, target: Target[ConfigMap], select: Select, version: str, duration: Seconds
+        self, target: Target[ConfigMap], select: ObjectSelector, version: str, duration: Seconds
     ) -> AsyncGenerator[WatchEvent[ConfigMap], None]:
         self.requests.append(self.clock.monotonic())
         lines, lasts = self.streams.pop(0) if len(self.streams) > 1 else self.streams[0]
@@ -99,13 +99,13 @@ class Server:
 
 
 @dataclass
-class Followed:
+class ReflectorRun:
     server: Server
     reflector: Reflector[ConfigMap]
     seen: list[dict[str, str]]
 
 
-async def follow(streams: list[tuple[list[bytes], Seconds]], lists: list[bytes], minutes: float = 5) -> Followed:
+async def follow(streams: list[tuple[list[bytes], Seconds]], lists: list[bytes], minutes: float = 5) -> ReflectorRun:
     clock, seen = VirtualClock(), list[dict[str, str]]()
 
     def deliver(items: Mapping[Key, ConfigMap]) -> None:
@@ -114,7 +114,7 @@ async def follow(streams: list[tuple[list[bytes], Seconds]], lists: list[bytes],
     server = Server(clock, streams, lists)
     reflector: Reflector[ConfigMap] = Reflector(
         client=server,  # type: ignore[arg-type] # all that it asks of a client
-        query=Query(CONFIG_MAPS.all("d"), Select()),
+        query=Query(CONFIG_MAPS.all("d"), ObjectSelector()),
         deliver=deliver,
         clock=clock,
     )
@@ -126,7 +126,7 @@ async def follow(streams: list[tuple[list[bytes], Seconds]], lists: list[bytes],
     finally:
         task.cancel()
         await asyncio.wait({task})
-    return Followed(server, reflector, seen)
+    return ReflectorRun(server, reflector, seen)
 
 
 def listing(*names: str, version: str = "1") -> bytes:

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criser
 
 
 @dataclass
-class Given:
+class CallTargets:
     """A running container, a container that has not been started, and the stubs, which return status codes."""
 
     runtime: Runtime
@@ -57,16 +57,16 @@ class Given:
 
 
 @pytest.fixture
-async def given(runtime: Runtime, daemon: PrivateRuntime) -> AsyncIterator[Given]:
+async def given(runtime: Runtime, daemon: PrivateRuntime) -> AsyncIterator[CallTargets]:
     running = await runtime.start(STUBBORN)
     sandbox = runtime.sandboxes[0]
     created = await runtime.create(sandbox, MISSING)
     async with grpc.aio.insecure_channel(daemon.endpoint) as channel:
         calls, images = pb_grpc.RuntimeServiceStub(channel), pb_grpc.ImageServiceStub(channel)
-        yield Given(runtime, sandbox, running, created, calls, images)
+        yield CallTargets(runtime, sandbox, running, created, calls, images)
 
 
-Work = Callable[[Given], Awaitable[object]]
+Work = Callable[[CallTargets], Awaitable[object]]
 _INVALID: dict[str, Work] = {
     "needs a config": lambda g: g.calls.RunPodSandbox(pb.RunPodSandboxRequest()),
     "CreateContainer needs a config": lambda g: g.calls.CreateContainer(pb.CreateContainerRequest()),
@@ -120,7 +120,7 @@ async def _refused(work: Awaitable[object]) -> tuple[StatusCode, str]:
     return failed.value.code(), failed.value.details() or ""
 
 
-async def test_every_refusal_has_its_code_and_names_the_object(given: Given) -> None:
+async def test_every_refusal_has_its_code_and_names_the_object(given: CallTargets) -> None:
     seen = [await _refused(work(given)) for work, _, _ in _CASES]
     words = [each.replace("<running>", given.running).replace("<created>", given.created) for _, _, each in _CASES]
     wrong = [
@@ -133,7 +133,7 @@ async def test_every_refusal_has_its_code_and_names_the_object(given: Given) -> 
     assert [box.id for box in boxes if box.metadata.uid == given.runtime.logs.name] == [given.sandbox]
 
 
-async def test_reserved_name_and_stopped_pod_are_refused(given: Given) -> None:
+async def test_reserved_name_and_stopped_pod_are_refused(given: CallTargets) -> None:
     changed = given.runtime.pod_config()
     changed.labels["changed"] = "yes"
     code, words = await _refused(given.run(changed))
@@ -148,7 +148,7 @@ async def test_reserved_name_and_stopped_pod_are_refused(given: Given) -> None:
     assert code is StatusCode.FAILED_PRECONDITION and given.sandbox in words
 
 
-async def test_output_of_many_commands_takes_bounded_memory(given: Given, daemon: PrivateRuntime) -> None:
+async def test_output_of_many_commands_takes_bounded_memory(given: CallTargets, daemon: PrivateRuntime) -> None:
     """A pod has as many commands at a time as it has probes and hooks, each with 16 MiB of output."""
     note = "/tmp/written"
     flood = ["sh", "-c", f"head -c 8000000 /dev/zero; head -c 8000000 /dev/zero >&2; echo >> {note}; exec sleep 3600"]
@@ -174,7 +174,7 @@ def _memory(daemon: PrivateRuntime) -> int:
     return int(pages) * resource.getpagesize()
 
 
-async def test_events_of_pod_life_cycle_are_sent_in_order(given: Given) -> None:
+async def test_events_of_pod_life_cycle_are_sent_in_order(given: CallTargets) -> None:
     """The events arrive in order, each with the state of the pod at that time."""
     runtime = given.runtime
     seen: list[pb.ContainerEventResponse] = []

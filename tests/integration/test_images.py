@@ -209,7 +209,7 @@ def test_unused_images_are_collected(agent: AgentProcess, apply: Apply, daemon: 
 
 
 @dataclass(frozen=True)
-class Counted:
+class RemovalReasons:
     """Collects the reasons of removals."""
 
     reasons: set[str]
@@ -231,7 +231,7 @@ async def _collect(endpoint: str) -> tuple[set[str], set[str], set[str]]:
             images=cri,
             users=cri,
             telemetry=telemetry(
-                clock, Counted(counted), events=EventLog(clock=clock, node_name="n", find_pod=lambda uid: None)
+                clock, RemovalReasons(counted), events=EventLog(clock=clock, node_name="n", find_pod=lambda uid: None)
             ),
             disk=lambda path: full,
         )

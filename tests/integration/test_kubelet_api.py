@@ -18,7 +18,7 @@ from pykubelet.kubelet.types.resources.stats import PodStats, Summary
 from pykubelet.models import codec
 from pykubelet.testing import wait
 from pykubelet.testing.agent import AgentProcess, wait_for
-from pykubelet.testing.certificates import Authority, Issued
+from pykubelet.testing.certificates import Authority, IssuedCertificate
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.patience import PATIENCE
 from tests.manifests import Json, container, pod, serving
@@ -49,7 +49,7 @@ class Client:
     """A client with an administrator's certificate, or without a certificate."""
 
     agent: AgentProcess
-    issued: Issued | None
+    issued: IssuedCertificate | None
 
     def context(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=str(self.agent.root / "pki" / "kubelet.crt"))

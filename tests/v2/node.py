@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.v2.guest import container, traces, usage_and_cgroup, wait_gone
 from tools.v2.image import PROJECT_DIRECTORY
-from tools.v2.machine import Done, Machine
+from tools.v2.machine import CommandResult, Machine
 from tools.v2.project import BUSYBOX
 
 _PYTHON = f"{PROJECT_DIRECTORY}/.venv/bin/python"
@@ -57,11 +57,11 @@ class Node:
         self.pykubelet(f"install --now {FILES}")
         self._configuration = (agent, server)
 
-    def pykubelet(self, command: str) -> Done:
+    def pykubelet(self, command: str) -> CommandResult:
         """Run a command of the command line, which must succeed."""
         return self.shell(f"{_PYTHON} -P -m pykubelet.cli {command}")
 
-    def shell(self, script: str) -> Done:
+    def shell(self, script: str) -> CommandResult:
         """Run a shell script, which must succeed."""
         done = self.machine.run(script)
         assert done.status == 0, f"{script!r} ended with {done.status}:\n{done.out}{done.error}\n{self.logs()}"

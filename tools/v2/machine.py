@@ -37,7 +37,7 @@ _APPARMOR = "apparmor=1 security=apparmor audit=0"
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CommandResult:
     """A command that has ended in the machine."""
 
     status: int
@@ -123,7 +123,7 @@ class Machine:
         except ConnectionRefusedError as error:
             raise MachineLostError(self._why("qemu did not start: qemu has ended")) from error
 
-    def run(self, script: str, seconds: float = _COMMAND_SECONDS) -> Done:
+    def run(self, script: str, seconds: float = _COMMAND_SECONDS) -> CommandResult:
         """Run a shell script as root and wait for its end."""
         pid = self._call("guest-exec", path="/bin/sh", arg=["-c", script], **{"capture-output": True})["pid"]
         ended: dict[str, Any] = {}
@@ -136,7 +136,7 @@ class Machine:
         out, error = (
             base64.b64decode(ended.get(f"{name}-data", "")).decode(errors="replace") for name in ("out", "err")
         )
-        return Done(ended.get("exitcode", 128 + ended.get("signal", 0)), out, error)
+        return CommandResult(ended.get("exitcode", 128 + ended.get("signal", 0)), out, error)
 
     def write(self, path: str, content: str) -> None:
         """Write a file in the machine, with its directories, atomically (rename)."""

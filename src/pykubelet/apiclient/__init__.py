@@ -13,7 +13,7 @@ from pykubelet.apiclient.credentials import RotatedCertificate
 from pykubelet.apiclient.errors import AlreadyExists, Expired, Forbidden, ServerError, Unauthorized
 from pykubelet.apiclient.kubeconfig import ClusterConfig, User, load_kubeconfig
 from pykubelet.apiclient.reflector import Query, Reflector
-from pykubelet.apiclient.select import Select
+from pykubelet.apiclient.select import ObjectSelector
 from pykubelet.apiclient.watch import Listing, WatchEvent, WatchType
 
 __all__ = [
@@ -23,11 +23,11 @@ __all__ = [
     "Expired",
     "Forbidden",
     "Listing",
+    "ObjectSelector",
     "PatchKind",
     "Query",
     "Reflector",
     "RotatedCertificate",
-    "Select",
     "ServerError",
     "Timeouts",
     "Unauthorized",

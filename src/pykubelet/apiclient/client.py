@@ -24,7 +24,7 @@ from pykubelet.apiclient.errors import Unauthorized, error_of_response
 from pykubelet.apiclient.kubeconfig import ClusterConfig
 from pykubelet.apiclient.pages import Pages
 from pykubelet.apiclient.resources import Target
-from pykubelet.apiclient.select import Select
+from pykubelet.apiclient.select import ObjectSelector
 from pykubelet.apiclient.watch import Lines, Listing, WatchEvent, read_event, read_object
 from pykubelet.base.backoff import jittered
 from pykubelet.base.clock import Clock
@@ -95,7 +95,7 @@ class _Call(Struct, frozen=True):
         return f"{self.path}?{query}" if query else self.path
 
 
-_ALL: Final = Select()
+_ALL: Final = ObjectSelector()
 
 
 class ApiClient:
@@ -138,7 +138,7 @@ class ApiClient:
         """Return one object. Raises NotFound."""
         return await self._object(_Call("GET", target.path, f"get {target.label}"), target)
 
-    async def list(self, target: Target[T], select: Select = _ALL) -> Listing[T]:
+    async def list(self, target: Target[T], select: ObjectSelector = _ALL) -> Listing[T]:
         """Return the objects of a collection, read page by page, and the version to watch from.
 
         The largest objects are left out, and named, if all of them would take too much memory. Raises Expired when a
@@ -200,7 +200,7 @@ class ApiClient:
         return True
 
     async def watch(
-        self, target: Target[T], select: Select, version: str, duration: Seconds
+        self, target: Target[T], select: ObjectSelector, version: str, duration: Seconds
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Yield changes after ``version`` until the stream ends or is silent, for ``duration`` seconds at most.
 
@@ -340,7 +340,7 @@ class ApiClient:
         return error_of_response(response.status, body, what, response.headers.get("Retry-After", ""))
 
 
-def _selection(select: Select) -> tuple[tuple[str, str], ...]:
+def _selection(select: ObjectSelector) -> tuple[tuple[str, str], ...]:
     given = (("fieldSelector", select.fields), ("labelSelector", select.labels))
     return tuple((name, value) for name, value in given if value)
 

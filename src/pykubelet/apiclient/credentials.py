@@ -38,7 +38,7 @@ class RotatedCertificate(Struct, frozen=True):
     """Returns whether the file holds a valid certificate. Blocks briefly."""
 
 
-class _Read(Struct, frozen=True):
+class _LoadedCredentials(Struct, frozen=True):
     """Credentials as read, and the fingerprints (inode, size, time) of their files."""
 
     marks: tuple[tuple[int, int, int], ...]
@@ -53,7 +53,7 @@ class Credentials:
         self._config = config
         self._rotated = rotated
         self._clock = clock
-        self._read: _Read | None = None
+        self._read: _LoadedCredentials | None = None
         self._looked_at: Seconds = 0.0
         self._plugin: ExecCredentials | None = None
         self._failed: tuple[PykubeletError, Seconds] | None = None
@@ -79,7 +79,7 @@ class Credentials:
         self._read = None
         self._plugin = None
 
-    async def _current(self) -> _Read:
+    async def _current(self) -> _LoadedCredentials:
         async with self._lock:
             await self._ask_plugin()
             now = self._clock.monotonic()
@@ -104,7 +104,7 @@ class Credentials:
             raise
         self._failed = self._read = None
 
-    def _refreshed(self, before: _Read | None) -> _Read:
+    def _refreshed(self, before: _LoadedCredentials | None) -> _LoadedCredentials:
         """Read the credentials again if a file has changed. Blocks; raises Invalid or Transient."""
         config, rotated = self._config, self._rotated
         user = _effective(config.user, self._plugin)
@@ -116,7 +116,7 @@ class Credentials:
         if rotated is not None and rotated.usable():
             user = replace(user, certificate=Pem(file=own), key=Pem(file=own))
         try:
-            return _Read(marks, _context(config, user), _token(user))
+            return _LoadedCredentials(marks, _context(config, user), _token(user))
         except (OSError, ValueError, Invalid) as error:
             if before is not None:
                 return before  # a half-written file: the next check finds it complete

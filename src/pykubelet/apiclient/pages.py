@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from pykubelet.apiclient.watch import Listing, Unread, head_of, identity, kind_fault, meta_of, read_value
+from pykubelet.apiclient.watch import Listing, UnreadObject, head_of, identity, kind_fault, meta_of, read_value
 from pykubelet.apiclient.weights import MAX_ENDING, MAX_TOTAL, Choice, too_large, weight
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.files.decoding import decode_json, shallow
@@ -27,7 +27,7 @@ class _RawList(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
-class _Found(Struct, Generic[T]):
+class _ListedObject(Struct, Generic[T]):
     """An object of the list."""
 
     meta: ObjectMeta
@@ -45,7 +45,7 @@ class Pages(Generic[T]):
     def __init__(self, target: type[T]) -> None:
         self._target: Final = target
         self._version = ""
-        self._found: list[_Found[T]] = []
+        self._found: list[_ListedObject[T]] = []
         self._all = Choice(MAX_TOTAL)
         self._ending = Choice(MAX_ENDING)
 
@@ -76,14 +76,16 @@ class Pages(Generic[T]):
         return Listing(
             items=tuple(value for value, _ in held),
             resource_version=self._version,
-            unread=tuple(Unread(each.meta, each.fault, each.weight, each.ending) for each in self._found if each.fault),
+            unread=tuple(
+                UnreadObject(each.meta, each.fault, each.weight, each.ending) for each in self._found if each.fault
+            ),
             weights=tuple(weight for _, weight in held),
         )
 
     def _weigh(self, text: bytes) -> None:
         """Note an object, and leave those out that do not fit with it."""
         head, position = _shallowly(head_of, text), len(self._found)
-        found: _Found[T] = _Found(identity(head), weight(text), bool(head.metadata.deletion_timestamp))
+        found: _ListedObject[T] = _ListedObject(identity(head), weight(text), bool(head.metadata.deletion_timestamp))
         self._found.append(found)
         for place in self._all.offer(position, found.weight):
             other = self._found[place]
@@ -93,7 +95,7 @@ class Pages(Generic[T]):
             for each in self._ending.offer(place, other.weight):
                 _leave_out(self._found[each])
 
-    def _decode(self, found: _Found[T], text: bytes) -> None:
+    def _decode(self, found: _ListedObject[T], text: bytes) -> None:
         try:
             found.value = _shallowly(partial(read_value, target=self._target), text)
             found.meta = meta_of(found.value)
@@ -101,7 +103,7 @@ class Pages(Generic[T]):
             found.fault, found.weight = str(error), 0
 
 
-def _leave_out(found: _Found[T]) -> None:
+def _leave_out(found: _ListedObject[T]) -> None:
     if not found.fault:
         found.value, found.fault = None, too_large(found.weight)
 

@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from pykubelet.apiclient.client import ApiClient
 from pykubelet.apiclient.errors import Expired
-from pykubelet.apiclient.held import Held, Key, key_of
+from pykubelet.apiclient.held_objects import HeldObjects, Key, key_of
 from pykubelet.apiclient.resources import Target
-from pykubelet.apiclient.select import Select
-from pykubelet.apiclient.watch import Listing, Unread, WatchEvent, WatchType, meta_of
+from pykubelet.apiclient.select import ObjectSelector
+from pykubelet.apiclient.watch import Listing, UnreadObject, WatchEvent, WatchType, meta_of
 from pykubelet.base.backoff import Backoff, jittered
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.guard import Guard
@@ -44,7 +44,7 @@ class Query(Struct, Generic[T], frozen=True):
     """The collection and the objects in it to follow."""
 
     target: Target[T]
-    select: Select
+    select: ObjectSelector
 
 
 class Reflector(Generic[T]):
@@ -72,7 +72,7 @@ class Reflector(Generic[T]):
         self._clock = clock
         self._rand = rand
         self._guard = Guard("watches", clock.monotonic)
-        self._held = Held[T]()
+        self._held = HeldObjects[T]()
         self._version = ""
         self._listed_at: Seconds = 0.0
         self._backoff = Backoff(first_delay, _MAX_DELAY, factor=2.0, reset_after=_CALM)
@@ -87,7 +87,7 @@ class Reflector(Generic[T]):
         """Whether a list has ever succeeded."""
 
     @property
-    def unread(self) -> Mapping[Key, Unread]:
+    def unread(self) -> Mapping[Key, UnreadObject]:
         """The objects that exist and whose last version is not delivered, since it cannot be read or is too large."""
         return self._held.unread
 
@@ -187,7 +187,7 @@ class Reflector(Generic[T]):
         delay = jittered(self._backoff.next("", self._clock.monotonic()), 1.0, self._rand)
         await self._clock.sleep(max(delay, at_least or 0.0))
 
-    def _log_unread(self, unread: Unread) -> None:
+    def _log_unread(self, unread: UnreadObject) -> None:
         name, size = f"{unread.meta.namespace}/{unread.meta.name}", unread.weight
         fields = {"resource": self._query.target.label, "object": name, "error": unread.fault}
         if size:

@@ -10,7 +10,7 @@ from pykubelet.models.scalars import KubeStruct
 _CAPITAL: Final = re.compile("[A-Z]")
 
 
-class Select(Struct, frozen=True):
+class ObjectSelector(Struct, frozen=True):
     """Selects objects of a collection. The API server selects; :meth:`matches` finds what it should not send."""
 
     fields: str = ""

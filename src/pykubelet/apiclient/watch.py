@@ -49,7 +49,7 @@ class WatchEvent(Struct, Generic[T], frozen=True):
     """The memory that the object takes, in bytes, as estimated."""
 
 
-class Unread(Struct, frozen=True):
+class UnreadObject(Struct, frozen=True):
     """An object that exists and that the client does not hold in this version."""
 
     meta: ObjectMeta
@@ -67,7 +67,7 @@ class Listing(Struct, Generic[T], frozen=True):
 
     items: tuple[T, ...]
     resource_version: str
-    unread: tuple[Unread, ...] = ()
+    unread: tuple[UnreadObject, ...] = ()
     """Objects that cannot be decoded, or are too large."""
     weights: tuple[int, ...] = ()
     """The bytes that each of the items takes in memory, as estimated."""

@@ -31,7 +31,7 @@ class _Meta(KubeStruct, frozen=True):
     managed_fields: Raw = Raw()
 
 
-class _Managed(KubeStruct, frozen=True):
+class _ManagedFields(KubeStruct, frozen=True):
     """An object's managed fields, which are dropped."""
 
     metadata: _Meta = _Meta()
@@ -64,7 +64,7 @@ class Choice:
 def weight(text: bytes) -> int:
     """Estimate the bytes that the object in this JSON text takes in memory, without its managed fields."""
     try:
-        managed = bytes(decode_json(text, _Managed).metadata.managed_fields)
+        managed = bytes(decode_json(text, _ManagedFields).metadata.managed_fields)
     except (ValueError, RecursionError):
         managed = b""
     return _weight(text) - _weight(managed)

@@ -33,7 +33,7 @@ _PASSING = PASSING | {errno.ETXTBSY}
 """Errors of a start that a retry may not meet; a program that is being replaced is one of them."""
 
 
-class Completed(Struct, frozen=True):
+class CompletedProgram(Struct, frozen=True):
     """The result of a program that has ended. A negative `returncode` is the signal that killed it.
 
     `truncated` means that output beyond `max_output` was read and dropped.
@@ -48,7 +48,7 @@ class Completed(Struct, frozen=True):
 class ExitError(Permanent):
     """A program that was run with `check` ended with a non-zero code; `completed` has its output."""
 
-    def __init__(self, message: str, completed: Completed) -> None:
+    def __init__(self, message: str, completed: CompletedProgram) -> None:
         super().__init__(message)
         self.completed = completed
 
@@ -70,7 +70,7 @@ async def run(
     kill_leftovers: bool = False,
     pass_fds: Sequence[int] = (),
     on_start: Callable[[int], None] | None = None,
-) -> Completed:
+) -> CompletedProgram:
     """Run a program to its end and return its output.
 
     `env` None passes on the environment of this process. `pass_fds` are the only descriptors beside stdio that the
@@ -107,7 +107,7 @@ async def run(
         finally:
             for pipe in (feed, *output):
                 pipe.close()
-    completed = Completed(
+    completed = CompletedProgram(
         returncode=process.returncode,
         stdout=bytes(output[0].data),
         stderr=bytes(output[1].data),
@@ -147,7 +147,7 @@ async def spawn(argv: Sequence[str], *, stdin: int, stdout: int, stderr: int, en
     return Child(_Process(argv, _Streams(stdin, stdout, stderr), env=env, cwd="/"))
 
 
-class Detached:
+class DetachedDaemon:
     """A daemon that this process has started and that outlives it."""
 
     def __init__(self, popen: "subprocess.Popen[bytes]") -> None:
@@ -165,7 +165,7 @@ class Detached:
             self._popen.returncode = 0
 
 
-def detach(argv: Sequence[str], *, log: Path, env: Mapping[str, str]) -> Detached:
+def detach(argv: Sequence[str], *, log: Path, env: Mapping[str, str]) -> DetachedDaemon:
     """Start a daemon in its own session: no terminal, no input, all output appended to ``log``. Blocks.
 
     Its limit of open files is the one with which this process began. Raises the errors of ``run``.
@@ -178,7 +178,7 @@ def detach(argv: Sequence[str], *, log: Path, env: Mapping[str, str]) -> Detache
         except OSError as error:
             raise _not_started(argv[0], error) from error
     give_first_limit(popen.pid)
-    return Detached(popen)
+    return DetachedDaemon(popen)
 
 
 def _not_started(program: str, error: OSError) -> PykubeletError:
@@ -376,7 +376,7 @@ async def _drain(output: Iterable[_Output]) -> None:
                 await stream.drained.wait()
 
 
-def _failure(program: str, completed: Completed) -> str:
+def _failure(program: str, completed: CompletedProgram) -> str:
     how = (
         f"was killed by {_signal_name(-completed.returncode)}"
         if completed.returncode < 0

@@ -68,7 +68,7 @@ _DAEMONS = frozenset(("run", "criserver"))
 """Commands that end as Python programs do, with their threads joined. A command line with such a name does, too."""
 
 
-class _Lazy(SuggestingGroup):
+class _LazyGroup(SuggestingGroup):
     """A group whose commands are imported on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -104,7 +104,9 @@ class _Lazy(SuggestingGroup):
                 formatter.write_dl([(name.ljust(width), text) for name, (_, text) in section.items()])
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "PYKUBELET"})
+@click.group(
+    cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "PYKUBELET"}
+)
 @click.option(
     "--socket",
     # Whether the user may connect is seen when a command does: others do without the agent.

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import NoReturn
 
-from pykubelet.cli.plan.quick_apply import QuickApply, quick_apply
+from pykubelet.cli.plan.quick_apply import QuickApplyArguments, quick_apply
 
 
 def main() -> NoReturn:
@@ -27,7 +27,7 @@ def main() -> NoReturn:
     leave(status_of(run_apply))
 
 
-def _socket(apply: QuickApply) -> str:
+def _socket(apply: QuickApplyArguments) -> str:
     """Return the socket of the agent; empty: it has to be looked for."""
     from pykubelet.cli.client.socket_path import DEFAULT_SOCKET_PATH
 

@@ -26,7 +26,7 @@ Work = Callable[[], Awaitable[None]]
 """One attempt of a repair; idempotent."""
 
 
-class Unfinished(Struct, frozen=True):
+class UnfinishedRepair(Struct, frozen=True):
     """A quarantined object: its repair has not succeeded yet."""
 
     kind: str
@@ -79,10 +79,13 @@ class Repairs:
             if late:
                 _log.warning("repairs still running: continuing in the background", extra={"count": len(late)})
 
-    def unfinished(self) -> list[Unfinished]:
+    def unfinished(self) -> list[UnfinishedRepair]:
         """List the repairs that have failed or are still running, oldest first."""
         failing = self._guard.failing
-        return [Unfinished(item.kind, item.id, failing.get(item.name, ""), item.since) for item in self._items.values()]
+        return [
+            UnfinishedRepair(item.kind, item.id, failing.get(item.name, ""), item.since)
+            for item in self._items.values()
+        ]
 
     async def run(self) -> None:
         """Retry failed repairs whose delay has expired; runs until cancelled."""

@@ -8,7 +8,7 @@ from pykubelet.testing.cluster_ca import ClusterAuthority
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class IssuedCertificate:
     """Paths of one certificate and its key, in PEM."""
 
     certificate: Path
@@ -25,10 +25,10 @@ class Authority:
         self.ca = directory / "ca.pem"
         self.ca.write_bytes(self._authority.certificate_pem)
 
-    def issue(self, name: str, hosts: Sequence[str] = (), group: str = "tests") -> Issued:
+    def issue(self, name: str, hosts: Sequence[str] = (), group: str = "tests") -> IssuedCertificate:
         """Issue a certificate for a server with these names and addresses; without any, for a client in the group."""
         key, certificate = self._authority.server(hosts) if hosts else self._authority.client(name, group)
-        issued = Issued(self._directory / f"{name}.pem", self._directory / f"{name}.key")
+        issued = IssuedCertificate(self._directory / f"{name}.pem", self._directory / f"{name}.key")
         issued.certificate.write_bytes(certificate)
         issued.key.write_bytes(key)
         return issued

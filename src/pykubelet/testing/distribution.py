@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from pykubelet.base.errors import NotFound, Permanent
-from pykubelet.testing.certificates import Authority, Issued
+from pykubelet.testing.certificates import Authority, IssuedCertificate
 
 PROGRAM = "docker-registry"
 USER = "alice"
@@ -44,10 +44,10 @@ _LISTENING = re.compile(rb"listening on (127\.0\.0\.1:\d+)")
 class Options:
     """Options of the registry."""
 
-    tls: Issued | None = None
+    tls: IssuedCertificate | None = None
     client_ca: Path | None = None
     """CA of the certificates that clients must present; None: clients need no certificate."""
-    pusher: Issued | None = None
+    pusher: IssuedCertificate | None = None
     """The certificate used for pushes, if clients need one."""
     password: bool = False
     """Require ``USER`` and ``PASSWORD``."""

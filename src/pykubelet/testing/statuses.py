@@ -4,7 +4,7 @@ from pykubelet.kubelet.report.status import StatusManager
 from pykubelet.models.core_v1 import Pod, PodStatus
 
 
-class SetStatuses(StatusManager):
+class SettableStatuses(StatusManager):
     """The agent's part only computes statuses, from what the pod workers tell."""
 
     def set(self, pod: Pod, status: PodStatus) -> PodStatus:

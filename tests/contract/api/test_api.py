@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pykubelet.apiclient import AlreadyExists, ApiClient, PatchKind, Query, Reflector, Select, WatchType
-from pykubelet.apiclient.held import Key
+from pykubelet.apiclient import AlreadyExists, ApiClient, ObjectSelector, PatchKind, Query, Reflector, WatchType
+from pykubelet.apiclient.held_objects import Key
 from pykubelet.apiclient.resources import CONFIG_MAPS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Conflict, Invalid, NotFound
@@ -95,7 +95,7 @@ async def test_lists_come_in_pages_and_by_field(server: Server) -> None:
         await client.create(CONFIG_MAPS.all("kube-public"), config_map(f"page-{number}"))
     listed = await client.list(CONFIG_MAPS.all("kube-public"))
     assert {f"page-{number}" for number in range(5)} <= {each.metadata.name for each in listed.items}
-    one = await client.list(CONFIG_MAPS.all("kube-public"), Select(fields="metadata.name=page-3"))
+    one = await client.list(CONFIG_MAPS.all("kube-public"), ObjectSelector(fields="metadata.name=page-3"))
     assert [each.metadata.name for each in one.items] == ["page-3"] and one.resource_version
     for number in range(5):
         await client.delete(CONFIG_MAPS.at("kube-public", f"page-{number}"))
@@ -103,7 +103,7 @@ async def test_lists_come_in_pages_and_by_field(server: Server) -> None:
 
 async def test_watch_yields_changes_after_the_list(server: Server) -> None:
     client = server.client
-    select = Select(fields="spec.nodeName=watched")
+    select = ObjectSelector(fields="spec.nodeName=watched")
     version = (await client.list(PODS.all(), select)).resource_version
     await bound(client, "seen", "watched")
     await bound(client, "unseen", "other")
@@ -167,7 +167,7 @@ async def followed(client: ApiClient, name: str) -> AsyncIterator[Until]:
                 news.clear()
                 await news.wait()
 
-    query = Query(CONFIG_MAPS.all("default"), Select(fields=f"metadata.name={name}"))
+    query = Query(CONFIG_MAPS.all("default"), ObjectSelector(fields=f"metadata.name={name}"))
     task = asyncio.create_task(
         Reflector(client=client, query=query, deliver=deliver, clock=SystemClock()).run(), name="reflector"
     )

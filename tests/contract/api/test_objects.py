@@ -4,7 +4,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from pykubelet.apiclient import AlreadyExists, PatchKind, Select
+from pykubelet.apiclient import AlreadyExists, ObjectSelector, PatchKind
 from pykubelet.apiclient.certificates import client_template
 from pykubelet.apiclient.certificates.request import signing_request
 from pykubelet.apiclient.resources import CONFIG_MAPS, EVENTS, LEASES, PODS, SIGNING_REQUESTS
@@ -42,7 +42,7 @@ async def test_event_is_created_and_counted(server: Server) -> None:
     target = EVENTS.at("default", "web.1")
     counted = await server.client.patch(target, {"count": 2, "message": "m"})
     assert (counted.count, counted.message, counted.reason) == (2, "m", "R")
-    select = Select(fields="involvedObject.name=web,reason=R")
+    select = ObjectSelector(fields="involvedObject.name=web,reason=R")
     assert [each.count for each in (await server.client.list(EVENTS.all("default"), select)).items] == [2]
     await server.client.delete(target)
     with pytest.raises(NotFound):
@@ -64,7 +64,7 @@ async def test_certificate_is_requested_once(server: Server) -> None:
     assert made.spec.request == request and not made.status.certificate and not made.status.conditions
     with pytest.raises(AlreadyExists):
         await server.client.create(SIGNING_REQUESTS.all(), value)
-    found = await server.client.list(SIGNING_REQUESTS.all(), Select(fields="metadata.name=node-csr-x"))
+    found = await server.client.list(SIGNING_REQUESTS.all(), ObjectSelector(fields="metadata.name=node-csr-x"))
     assert [each.metadata.uid for each in found.items] == [made.metadata.uid]
     await server.client.delete(SIGNING_REQUESTS.at("", "node-csr-x"))
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from pykubelet.apiclient import ApiClient, Expired, PatchKind, Query, Reflector, Select, WatchType
+from pykubelet.apiclient import ApiClient, Expired, ObjectSelector, PatchKind, Query, Reflector, WatchType
 from pykubelet.apiclient.resources import CONFIG_MAPS, Resource, Target
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import NotFound
@@ -17,7 +17,7 @@ from pykubelet.testing.wait import until_answer
 from tests.contract.api.build import config_map
 from tests.contract.api.server import Server
 
-_FEW = Select(fields="metadata.name=few")
+_FEW = ObjectSelector(fields="metadata.name=few")
 _THINGS = "things.example.com"
 
 
@@ -112,11 +112,11 @@ async def test_expired_version_leads_to_a_new_list(server: Server) -> None:
     listed = asyncio.Event()
     async with young(server.client) as things:
         with pytest.raises(Expired):
-            async for _ in server.client.watch(things, Select(), "1", 20):
+            async for _ in server.client.watch(things, ObjectSelector(), "1", 20):
                 pass
         reflector = Reflector(
             client=server.client,
-            query=Query(things, Select()),
+            query=Query(things, ObjectSelector()),
             deliver=lambda _: listed.set(),
             clock=SystemClock(),
             first_delay=0.05,

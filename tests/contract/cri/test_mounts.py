@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.parametrize("endpoint", REAL, indirect=True)]
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedDirectory:
     """A directory of the node that is a shared mount, with mount points for further mounts."""
 
     path: Path
@@ -45,8 +45,8 @@ def _mount(*arguments: str) -> None:
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Iterator[Shared]:
-    made = Shared(tmp_path / "volume")
+def shared(tmp_path: Path) -> Iterator[SharedDirectory]:
+    made = SharedDirectory(tmp_path / "volume")
     for directory in (made.from_host, made.from_container):
         directory.mkdir(parents=True)
     yield made
@@ -78,7 +78,7 @@ async def _code(runtime: Runtime, container: ContainerID, command: str) -> int:
     ],
 )
 async def test_mounts_propagate_in_the_directions_of_the_request(
-    runtime: Runtime, shared: Shared, propagation: pb.MountPropagation.ValueType, inwards: bool, outwards: bool
+    runtime: Runtime, shared: SharedDirectory, propagation: pb.MountPropagation.ValueType, inwards: bool, outwards: bool
 ) -> None:
     shared.mount()
     mount = pb.Mount(host_path=str(shared.path), container_path="/volume", propagation=propagation)
@@ -91,7 +91,7 @@ async def test_mounts_propagate_in_the_directions_of_the_request(
 
 @pytest.mark.parametrize("propagation", [pb.PROPAGATION_HOST_TO_CONTAINER, pb.PROPAGATION_BIDIRECTIONAL])
 async def test_propagation_needs_a_shared_mount(
-    runtime: Runtime, shared: Shared, propagation: pb.MountPropagation.ValueType
+    runtime: Runtime, shared: SharedDirectory, propagation: pb.MountPropagation.ValueType
 ) -> None:
     """Propagation that cannot work is refused instead of being ignored silently."""
     shared.mount(shared=False)
@@ -100,7 +100,7 @@ async def test_propagation_needs_a_shared_mount(
         await _start(runtime, mount)
 
 
-async def test_read_only_does_not_reach_below(runtime: Runtime, shared: Shared) -> None:
+async def test_read_only_does_not_reach_below(runtime: Runtime, shared: SharedDirectory) -> None:
     shared.mount()
     shared.mount_inside()
     mount = pb.Mount(host_path=str(shared.path), container_path="/volume", readonly=True)
@@ -109,7 +109,7 @@ async def test_read_only_does_not_reach_below(runtime: Runtime, shared: Shared) 
     assert await _code(runtime, container, "touch /volume/from-host/x") == 0
 
 
-async def test_recursive_read_only(runtime: Runtime, shared: Shared) -> None:
+async def test_recursive_read_only(runtime: Runtime, shared: SharedDirectory) -> None:
     """KEP-3857. Tested only if the runtime announces it; ``pykubelet criserver`` refuses it otherwise."""
     shared.mount()
     shared.mount_inside()

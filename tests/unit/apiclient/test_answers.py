@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiclient import ApiClient, Select, WatchType, answers
+from pykubelet.apiclient import ApiClient, ObjectSelector, WatchType, answers
 from pykubelet.apiclient import client as client_module
 from pykubelet.apiclient import pages as pages_module
 from pykubelet.apiclient.errors import error_of
@@ -85,8 +85,8 @@ def test_answer_that_is_another_object_is_an_error(body: bytes) -> None:
 
 def test_selection_is_checked_by_its_fields() -> None:
     pod = Pod(metadata=ObjectMeta(name="a"), spec=PodSpec(node_name="n"))
-    assert Select().matches(pod) and Select(fields="spec.nodeName=n,metadata.name=a").matches(pod)
-    assert not Select(fields="spec.nodeName=other").matches(pod)
+    assert ObjectSelector().matches(pod) and ObjectSelector(fields="spec.nodeName=n,metadata.name=a").matches(pod)
+    assert not ObjectSelector(fields="spec.nodeName=other").matches(pod)
 
 
 async def test_answers_without_end_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,7 @@ async def test_object_with_deep_managed_fields_is_read_and_affects_no_other(leve
                 Fault("/deep", answer=encoded(deep)),
                 Fault("GET", answer=listed),
             ]
-            watched = [each async for each in client.watch(PODS.all(), Select(), "1", 10.0)]
+            watched = [each async for each in client.watch(PODS.all(), ObjectSelector(), "1", 10.0)]
             found = [*(await client.list(PODS.all())).items, await client.get(PODS.at("default", "deep"))]
         finally:
             await client.close()

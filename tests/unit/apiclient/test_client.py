@@ -12,8 +12,8 @@ from pykubelet.apiclient import (
     ClusterConfig,
     Expired,
     Forbidden,
+    ObjectSelector,
     PatchKind,
-    Select,
     Unauthorized,
     User,
 )
@@ -222,7 +222,7 @@ async def test_silent_watch_ends_without_error(
     """API servers send no bookmarks for collections that have never changed."""
     monkeypatch.setattr("pykubelet.apiclient.client._WATCH_SILENCE", 0.05)
     version = (await client.list(CONFIG_MAPS.all())).resource_version
-    assert [event async for event in client.watch(CONFIG_MAPS.all(), Select(), version, 30)] == []
+    assert [event async for event in client.watch(CONFIG_MAPS.all(), ObjectSelector(), version, 30)] == []
     assert fake.count("GET") == 2
 
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 
-from pykubelet.apiclient import ApiClient, Query, Reflector, Select
-from pykubelet.apiclient.held import Key
+from pykubelet.apiclient import ApiClient, ObjectSelector, Query, Reflector
+from pykubelet.apiclient.held_objects import Key
 from pykubelet.apiclient.resources import CONFIG_MAPS
 from pykubelet.base.clock import SystemClock
 from pykubelet.models.core_v1 import ConfigMap
@@ -18,13 +18,13 @@ from tests.unit.apiclient.clocks import NotedClock, QuickClock
 PLACE = Place("/api/v1", "configmaps", "default")
 
 
-class Followed:
+class ReflectorRecorder:
     """Records what a reflector delivers."""
 
     def __init__(self, client: ApiClient) -> None:
         self.seen: list[dict[str, dict[str, str]]] = []
         self._news = asyncio.Event()
-        query = Query(CONFIG_MAPS.all("default"), Select())
+        query = Query(CONFIG_MAPS.all("default"), ObjectSelector())
         self.reflector = Reflector(client=client, query=query, deliver=self._deliver, clock=QuickClock())
 
     def _deliver(self, items: Mapping[Key, ConfigMap]) -> None:
@@ -45,9 +45,9 @@ async def fake() -> AsyncIterator[FakeApi]:
 
 
 @pytest.fixture
-async def followed(fake: FakeApi) -> AsyncIterator[Followed]:
+async def followed(fake: FakeApi) -> AsyncIterator[ReflectorRecorder]:
     client = ApiClient(fake.config, SystemClock())
-    made = Followed(client)
+    made = ReflectorRecorder(client)
     task = asyncio.create_task(made.reflector.run(), name="reflector")
     yield made
     task.cancel()
@@ -64,7 +64,7 @@ def put(fake: FakeApi, name: str, value: str) -> None:
         fake.store.create(PLACE, body)
 
 
-async def test_first_list_is_delivered_even_if_empty(fake: FakeApi, followed: Followed) -> None:
+async def test_first_list_is_delivered_even_if_empty(fake: FakeApi, followed: ReflectorRecorder) -> None:
     await followed.until(lambda items: items == {})
     put(fake, "a", "1")
     await followed.until(lambda items: items == {"a": {"v": "1"}})
@@ -75,7 +75,7 @@ async def test_first_list_is_delivered_even_if_empty(fake: FakeApi, followed: Fo
     assert followed.reflector.listed and followed.reflector.fault is None
 
 
-async def test_expired_version_leads_to_a_new_list(fake: FakeApi, followed: Followed) -> None:
+async def test_expired_version_leads_to_a_new_list(fake: FakeApi, followed: ReflectorRecorder) -> None:
     put(fake, "a", "1")
     await followed.until(lambda items: "a" in items)
     await fake.go_away()
@@ -86,7 +86,7 @@ async def test_expired_version_leads_to_a_new_list(fake: FakeApi, followed: Foll
     assert fake.count("GET /api/v1/namespaces/default/configmaps?limit") >= 2
 
 
-async def test_a_watch_is_resumed_without_a_list(fake: FakeApi, followed: Followed) -> None:
+async def test_a_watch_is_resumed_without_a_list(fake: FakeApi, followed: ReflectorRecorder) -> None:
     await followed.until(lambda items: items == {})
     await fake.go_away()
     put(fake, "a", "1")
@@ -95,7 +95,7 @@ async def test_a_watch_is_resumed_without_a_list(fake: FakeApi, followed: Follow
     assert fake.count("GET /api/v1/namespaces/default/configmaps?limit") == 1
 
 
-async def test_bookmarks_advance_the_version(fake: FakeApi, followed: Followed) -> None:
+async def test_bookmarks_advance_the_version(fake: FakeApi, followed: ReflectorRecorder) -> None:
     await followed.until(lambda items: items == {})
     for number in range(5):  # changes of other objects: the watch gets only bookmarks for them
         fake.store.create(Place("/api/v1", "secrets", "default"), {"metadata": {"name": f"s{number}"}})
@@ -103,7 +103,7 @@ async def test_bookmarks_advance_the_version(fake: FakeApi, followed: Followed) 
     await until(lambda: int(followed.reflector._version) >= newest)
 
 
-async def test_watch_broken_in_the_middle_of_an_event_loses_none(fake: FakeApi, followed: Followed) -> None:
+async def test_watch_broken_in_the_middle_of_an_event_loses_none(fake: FakeApi, followed: ReflectorRecorder) -> None:
     await followed.until(lambda items: items == {})
     await fake.go_away()
     fake.faults = [Fault("watch=true", truncate=True)]
@@ -114,7 +114,7 @@ async def test_watch_broken_in_the_middle_of_an_event_loses_none(fake: FakeApi, 
     assert not fake.faults[0].times
 
 
-async def test_errors_are_retried(fake: FakeApi, followed: Followed) -> None:
+async def test_errors_are_retried(fake: FakeApi, followed: ReflectorRecorder) -> None:
     await followed.until(lambda items: items == {})
     await fake.go_away()
     fake.faults = [Fault("watch=true", status=500, times=2), Fault("watch=true", status=429, retry_after=1)]
@@ -130,7 +130,7 @@ async def test_delays_double_with_jitter_up_to_a_limit(fake: FakeApi) -> None:
     fake.faults = [Fault("configmaps", status=404, times=9)]
     reflector = Reflector(
         client=client,
-        query=Query(CONFIG_MAPS.all("default"), Select()),
+        query=Query(CONFIG_MAPS.all("default"), ObjectSelector()),
         deliver=lambda _: reflector.stop(),
         clock=clock,
     )
@@ -142,7 +142,7 @@ async def test_delays_double_with_jitter_up_to_a_limit(fake: FakeApi) -> None:
     await client.close()
 
 
-async def test_undecodable_object_keeps_its_last_state(fake: FakeApi, followed: Followed) -> None:
+async def test_undecodable_object_keeps_its_last_state(fake: FakeApi, followed: ReflectorRecorder) -> None:
     put(fake, "a", "1")
     await followed.until(lambda items: "a" in items)
     await fake.go_away()
@@ -159,7 +159,7 @@ async def test_undecodable_object_keeps_its_last_state(fake: FakeApi, followed: 
     assert followed.seen[-1]["a"] == {"v": "1"}
 
 
-async def test_watch_with_events_is_soon_followed_by_another(fake: FakeApi, followed: Followed) -> None:
+async def test_watch_with_events_is_soon_followed_by_another(fake: FakeApi, followed: ReflectorRecorder) -> None:
     """The delay grows only while no events arrive, however often the watch breaks."""
     backoff = followed.reflector._backoff
     await followed.until(lambda items: items == {})

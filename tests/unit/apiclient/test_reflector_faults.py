@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import pytest
 
-from pykubelet.apiclient import ApiClient, Query, Reflector, Select
+from pykubelet.apiclient import ApiClient, ObjectSelector, Query, Reflector
 from pykubelet.apiclient import reflector as reflector_module
 from pykubelet.apiclient import watch as module
 from pykubelet.apiclient.errors import Expired
-from pykubelet.apiclient.held import Key
+from pykubelet.apiclient.held_objects import Key
 from pykubelet.apiclient.resources import CONFIG_MAPS
-from pykubelet.apiclient.watch import Lines, Listing, Unread, WatchEvent, WatchType
+from pykubelet.apiclient.watch import Lines, Listing, UnreadObject, WatchEvent, WatchType
 from pykubelet.base.errors import Transient
 from pykubelet.models.core_v1 import ConfigMap
 from pykubelet.models.meta_v1 import ObjectMeta
@@ -22,7 +22,7 @@ META = ObjectMeta(name="a", namespace="default", resource_version="2")
 MAP = ConfigMap(metadata=META, data={"v": "1"})
 
 
-class Scripted:
+class ScriptedClient:
     """A client with scripted answers; after the last watch it stops the reflector."""
 
     def __init__(
@@ -31,7 +31,7 @@ class Scripted:
         self.lists, self.watches = lists, watches
         self.delivered: list[dict[str, str]] = []
         self.clock = NotedClock()
-        query = Query(CONFIG_MAPS.all("default"), Select(fields=fields))
+        query = Query(CONFIG_MAPS.all("default"), ObjectSelector(fields=fields))
         self.reflector = Reflector(client=cast(ApiClient, self), query=query, deliver=self._deliver, clock=self.clock)
 
     def _deliver(self, items: Mapping[Key, ConfigMap]) -> None:
@@ -61,28 +61,32 @@ async def test_answers_with_objects_that_were_not_asked_for_change_nothing() -> 
     other = ConfigMap(metadata=ObjectMeta(name="b", namespace="default", resource_version="3"), data={"v": "2"})
     event = WatchEvent(WatchType.ADDED, other.metadata, other)
     own = Listing((MAP,), "2")
-    api = Scripted([Listing((other,), "3"), own, own], [(event,), (Expired("x"),)], fields="metadata.name=a")
+    api = ScriptedClient([Listing((other,), "3"), own, own], [(event,), (Expired("x"),)], fields="metadata.name=a")
     await api.run()
     assert api.delivered == [{"a": "1"}, {"a": "1"}]
 
 
 async def test_retry_after_of_a_busy_server_is_respected() -> None:
-    api = Scripted([Transient("busy", retry_after=40), Listing((MAP,), "2")], [(Transient("busy", retry_after=50),)])
+    api = ScriptedClient(
+        [Transient("busy", retry_after=40), Listing((MAP,), "2")], [(Transient("busy", retry_after=50),)]
+    )
     await api.run()
     assert [40 <= api.clock.slept[0] < 50, 50 <= api.clock.slept[1] < 60] == [True, True]
     assert api.delivered == [{"a": "1"}]
 
 
 async def test_object_undecodable_in_a_new_list_keeps_its_last_state() -> None:
-    unreadable: Listing[ConfigMap] = Listing((), "3", (Unread(META, "no map"), Unread(ObjectMeta(name="b"), "no map")))
-    api = Scripted([Listing((MAP,), "2"), unreadable], [(Expired("too old"),)])
+    unreadable: Listing[ConfigMap] = Listing(
+        (), "3", (UnreadObject(META, "no map"), UnreadObject(ObjectMeta(name="b"), "no map"))
+    )
+    api = ScriptedClient([Listing((MAP,), "2"), unreadable], [(Expired("too old"),)])
     await api.run()
     assert api.delivered == [{"a": "1"}, {"a": "1"}]
 
 
 async def test_object_left_out_is_logged_once_and_keeps_its_last_state(caplog: pytest.LogCaptureFixture) -> None:
-    large: Listing[ConfigMap] = Listing((), "3", (Unread(META, "it is too large", 5_000_000),))
-    api = Scripted([Listing((MAP,), "2"), large, large], [(Expired("too old"),), (Expired("too old"),)])
+    large: Listing[ConfigMap] = Listing((), "3", (UnreadObject(META, "it is too large", 5_000_000),))
+    api = ScriptedClient([Listing((MAP,), "2"), large, large], [(Expired("too old"),), (Expired("too old"),)])
     await api.run()
     assert api.delivered == [{"a": "1"}] * 3
     assert set(api.reflector.unread) == {("default", "a")}
@@ -98,16 +102,16 @@ async def test_objects_are_listed_again_when_more_of_them_fit(
 ) -> None:
     monkeypatch.setattr(reflector_module, "_LISTS_APART", apart)
     other = ConfigMap(metadata=ObjectMeta(name="b", namespace="default"), data={"v": "2"})
-    large = Listing((MAP,), "2", (Unread(other.metadata, "it is too large", 5_000_000),), (1000,))
+    large = Listing((MAP,), "2", (UnreadObject(other.metadata, "it is too large", 5_000_000),), (1000,))
     removed = WatchEvent(WatchType.DELETED, META, MAP)
-    api = Scripted([large, Listing((other,), "3")], [(removed,), ()])
+    api = ScriptedClient([large, Listing((other,), "3")], [(removed,), ()])
     await api.run()
     assert api.delivered == [{"a": "1"}, {}, {"b": "2"}][: 1 + lists]
 
 
 @pytest.mark.parametrize(("events", "free"), [((), 0), ((WatchEvent(WatchType.BOOKMARK, META, None),), 1)])
 async def test_watches_that_end_at_once_are_backed_off(events: tuple[object, ...], free: int) -> None:
-    api = Scripted([Listing((MAP,), "2")] * 3, [events] * 4)
+    api = ScriptedClient([Listing((MAP,), "2")] * 3, [events] * 4)
     await api.run()
     assert len(api.clock.slept) >= 4 - free
     assert all(delay >= 0.8 for delay in api.clock.slept)

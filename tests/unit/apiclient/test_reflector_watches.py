@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from pykubelet.apiclient import ApiClient, Query, Reflector, Select
-from pykubelet.apiclient.held import Key
+from pykubelet.apiclient import ApiClient, ObjectSelector, Query, Reflector
+from pykubelet.apiclient.held_objects import Key
 from pykubelet.apiclient.resources import CONFIG_MAPS
 from pykubelet.apiclient.watch import Listing, WatchEvent, WatchType
 from pykubelet.base.errors import Permanent, Transient
@@ -70,7 +70,7 @@ class Server:
         self.delivered: list[set[str]] = []
         self.reflector = Reflector(
             client=cast(ApiClient, self),
-            query=Query(CONFIG_MAPS.all("default"), Select()),
+            query=Query(CONFIG_MAPS.all("default"), ObjectSelector()),
             deliver=self.deliver,
             clock=self.clock,
             rand=lambda: rand,

@@ -34,7 +34,7 @@ def descriptors() -> int:
 
 async def test_program_gets_input_environment_and_directory_and_returns_its_output() -> None:
     done = await proc.run([SH, "-c", 'cat; echo "$X" >&2; pwd'], input=b"in\n", timeout=10, env={"X": "y"}, cwd="/")
-    assert done == proc.Completed(0, b"in\n/\n", b"y\n")
+    assert done == proc.CompletedProgram(0, b"in\n/\n", b"y\n")
 
 
 async def test_large_input_passes_through() -> None:
@@ -50,7 +50,7 @@ async def test_unread_input_is_no_error() -> None:
 async def test_checked_failure_carries_the_output() -> None:
     with pytest.raises(proc.ExitError, match="/bin/sh ended with exit code 3: bad thing") as caught:
         await proc.run([SH, "-c", "echo out; echo bad thing >&2; exit 3"], timeout=10)
-    assert caught.value.completed == proc.Completed(3, b"out\n", b"bad thing\n")
+    assert caught.value.completed == proc.CompletedProgram(3, b"out\n", b"bad thing\n")
     assert isinstance(caught.value, Permanent)
 
 

@@ -28,7 +28,7 @@ DOOR = LifeCycle(
 )
 
 
-class Monotonic:
+class TickingClock:
     """A clock that advances by one second with each reading."""
 
     now = 0.0
@@ -45,7 +45,7 @@ def test_phases_that_can_follow_are_those_of_the_table() -> None:
 
 
 def test_impossible_transition_changes_nothing_and_tells_the_history() -> None:
-    life = Life(DOOR, "d1", phase=Phase.OPEN, monotonic=Monotonic())
+    life = Life(DOOR, "d1", phase=Phase.OPEN, monotonic=TickingClock())
     life.enter(Phase.CLOSED)
     life.enter(Phase.GONE)
     with pytest.raises(Permanent) as failed:
@@ -56,13 +56,13 @@ def test_impossible_transition_changes_nothing_and_tells_the_history() -> None:
 
 
 def test_check_makes_no_transition() -> None:
-    life = Life(DOOR, "d1", phase=Phase.OPEN, monotonic=Monotonic())
+    life = Life(DOOR, "d1", phase=Phase.OPEN, monotonic=TickingClock())
     life.check(Phase.CLOSED)
     assert life.phase is Phase.OPEN
 
 
 def test_history_is_bounded() -> None:
-    life = Life(DOOR, "d1", phase=Phase.CLOSED, monotonic=Monotonic())
+    life = Life(DOOR, "d1", phase=Phase.CLOSED, monotonic=TickingClock())
     for _ in range(1000):
         life.enter(Phase.CLOSED)
     assert life.history().count("closed") == 8

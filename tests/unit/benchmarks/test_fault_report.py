@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.faults import report
-from benchmarks.faults.model import Result, Subject, Try
+from benchmarks.faults.model import Result, Subject, TryResult
 from benchmarks.faults.options import Options
 from benchmarks.faults.report import Run
 from benchmarks.faults.table import FAULTS
@@ -15,9 +15,11 @@ _RUN = Run(2, Options(), {"runc": "1.1.5"}, "2026-01-02", 3.0)
 
 
 def _results() -> list[Result]:
-    good = Result("agent-killed", Subject.OURS, [Try(recovery=0.5, seconds=2.0), Try(recovery=1.5, seconds=3.0)])
+    good = Result(
+        "agent-killed", Subject.OURS, [TryResult(recovery=0.5, seconds=2.0), TryResult(recovery=1.5, seconds=3.0)]
+    )
     bad = Result(
-        "agent-killed", Subject.CONTAINERD, [Try(lost=["a: not\nrunning"])], Counter({"mount": 2}), ["mount: /x"]
+        "agent-killed", Subject.CONTAINERD, [TryResult(lost=["a: not\nrunning"])], Counter({"mount": 2}), ["mount: /x"]
     )
     return [good, bad]
 
@@ -31,17 +33,17 @@ def test_result_with_nothing_wrong_has_not_failed() -> None:
 
 @pytest.mark.parametrize("what", ["lost", "duplicated", "restarted"])
 def test_result_with_one_thing_wrong_has_failed(what: str) -> None:
-    spoilt = Try()
+    spoilt = TryResult()
     getattr(spoilt, what).append("y")
-    assert Result("x", Subject.OURS, [Try(), spoilt]).failed
+    assert Result("x", Subject.OURS, [TryResult(), spoilt]).failed
 
 
 def test_result_with_leak_has_failed() -> None:
-    assert Result("x", Subject.OURS, [Try()], Counter(file=1)).failed
+    assert Result("x", Subject.OURS, [TryResult()], Counter(file=1)).failed
 
 
 def test_result_whose_daemon_ended_by_itself_has_not_failed_for_that() -> None:
-    assert not Result("x", Subject.OURS, [Try(ended=["agent"])]).failed
+    assert not Result("x", Subject.OURS, [TryResult(ended=["agent"])]).failed
 
 
 def test_markdown_shows_each_subject_and_what_was_wrong() -> None:
@@ -53,7 +55,7 @@ def test_markdown_shows_each_subject_and_what_was_wrong() -> None:
 
 
 def test_markdown_names_every_fault_that_was_done_once() -> None:
-    results = [Result(fault.name, Subject.OURS, [Try(recovery=0.1)]) for fault in FAULTS]
+    results = [Result(fault.name, Subject.OURS, [TryResult(recovery=0.1)]) for fault in FAULTS]
     text = report.markdown(FAULTS, results, _RUN)
     assert all(text.count(f"| `{fault.name}` | {fault.what} |") == 1 for fault in FAULTS)
 

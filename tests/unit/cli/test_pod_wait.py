@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from pykubelet.base.errors import Permanent
-from pykubelet.cli.changes.pod_wait import Awaited, by_uid, wait_for_pods
+from pykubelet.cli.changes.pod_wait import AwaitedPod, by_uid, wait_for_pods
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.plan.pod_goals import deleted, settled
 
-FIRST = Awaited("pod/web", by_uid("1"), settled, "condition met", "one")
-SECOND = Awaited("pod/web", by_uid("2"), settled, "condition met", "two")
+FIRST = AwaitedPod("pod/web", by_uid("1"), settled, "condition met", "one")
+SECOND = AwaitedPod("pod/web", by_uid("2"), settled, "condition met", "two")
 
 
 def _pod(uid: str, phase: str) -> dict[str, Any]:
@@ -62,7 +62,9 @@ def test_namespace_is_not_shown_where_no_name_repeats(capsys: pytest.CaptureFixt
 
 def test_several_goals_of_one_pod_are_all_awaited() -> None:
     api = _Api(("ADDED", _pod("1", "Succeeded")), LISTED, ("DELETED", _pod("1", "Succeeded")))
-    wait_for_pods(api, [Awaited("pod/web", by_uid("1"), deleted), FIRST, Awaited("pod/web", by_uid("2"), deleted)], 1)
+    wait_for_pods(
+        api, [AwaitedPod("pod/web", by_uid("1"), deleted), FIRST, AwaitedPod("pod/web", by_uid("2"), deleted)], 1
+    )
     assert api.events == []
 
 

@@ -168,7 +168,7 @@ def test_archive_without_end_stops_before_the_disk_is_full(tmp_path: Path, monke
     free = 20
     monkeypatch.setattr(fsusage, "filesystem", lambda _: FsUsage(Bytes(100), Bytes(free), Bytes(80), 0, 0))
     file = io.BytesIO()
-    sink = cp._Bounded(file, "/t")
+    sink = cp._BoundedFile(file, "/t")
     for _ in range(100):
         sink.write(b"0123456789")
     free = 9

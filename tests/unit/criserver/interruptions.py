@@ -22,7 +22,7 @@ class _Killed(BaseException):
     """The end of the server."""
 
 
-class Kill:
+class KillBeforeStep:
     """Ends the server before a step, a call of ``os``."""
 
     def __init__(self, at: int) -> None:
@@ -38,9 +38,9 @@ class Kill:
 
 
 @contextmanager
-def killed(step: int) -> Iterator[Kill]:
+def killed(step: int) -> Iterator[KillBeforeStep]:
     """Run the body until the numbered step."""
-    kill = Kill(step)
+    kill = KillBeforeStep(step)
     with pytest.MonkeyPatch.context() as patch:
         for name in _STEPS:
             patch.setattr(os, name, partial(kill.step, getattr(os, name)))

@@ -19,7 +19,7 @@ from pykubelet.testing.clock import VirtualClock
 _PARTS = ("server.parts", "server.metrics")
 
 
-class _Served:
+class _FakeServer:
     """Stands for the servers of sockets: they serve at once."""
 
     def __init__(self, *_: object, **__: object) -> None:
@@ -69,7 +69,7 @@ async def test_part_that_raises_is_run_again_and_keeps_no_other(
     monkeypatch.setattr(main, "build_pods", lambda deps: pods)
     monkeypatch.setattr(main, "build_calls", lambda deps: ())
     for each in ("CriServer", "StreamingServer"):
-        monkeypatch.setattr(main, each, _Served)
+        monkeypatch.setattr(main, each, _FakeServer)
     monkeypatch.setattr(main, "ContainerExecutor", lambda containers: None)
     monkeypatch.setattr(main, "trim_periodically", lambda clock: asyncio.sleep(0))
     monkeypatch.setattr(main, "ShimLogFiles", lambda directories, clock: _some(run=good))

@@ -65,7 +65,7 @@ def test_cgroup_that_does_not_exist_has_no_tree(tmp_path: Path) -> None:
     CgroupFiles().delete_trees((tmp_path / "missing",))
 
 
-class _Counted(CgroupFiles):
+class _CountingFiles(CgroupFiles):
     """Counts how often processes are listed."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class _Counted(CgroupFiles):
 
 def test_cgroup_is_not_read_for_each_of_its_processes(tmp_path: Path) -> None:
     """20,000 processes with 12 hierarchies of version 1 took minutes."""
-    files = _Counted()
+    files = _CountingFiles()
     with ExitStack() as stack:
         processes = [stack.enter_context(subprocess.Popen(["sleep", "60"])) for _ in range(4)]
         for process in processes:
@@ -125,14 +125,14 @@ def test_cgroup_of_this_process_is_not_kept_from_forking(tmp_path: Path) -> None
 def test_error_names_few_of_very_many_processes_that_do_not_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = _Immortal()
+    files = _ImmortalCgroups()
     monkeypatch.setattr("pykubelet.linux.cgroups.files._DELETE_DEADLINE", 0.0)
     (tmp_path / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in range(1, 20_001)))
     with pytest.raises(Transient, match=r"\(20000\): 1, 2, 3, 4, 5, 6, 7, 8, …$"):
         files.delete_trees((tmp_path,))
 
 
-class _Immortal(CgroupFiles):
+class _ImmortalCgroups(CgroupFiles):
     """Cgroups that are never empty."""
 
     def remove(self, path: Path) -> None:

@@ -134,14 +134,14 @@ async def test_container_is_followed_though_its_counts_cannot_be_watched(
 ) -> None:
     """Containers share root's watches, fs.epoll.max_user_watches; what is known at the begin counts all the same."""
 
-    class Full(_Epoll):
+    class FullEpoll(_Epoll):
         def register(self, fd: int, events: int) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         def unregister(self, fd: int) -> None:
             raise FileNotFoundError
 
-    monkeypatch.setattr(select, "epoll", Full)
+    monkeypatch.setattr(select, "epoll", FullEpoll)
     (tmp_path / "memory.events").write_text("oom_kill 1\n")
     watch = OomWatch(OomCounter(Layout(Mode.V2, tmp_path, {})))
     watch.follow("/")

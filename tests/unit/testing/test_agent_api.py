@@ -17,12 +17,12 @@ def test_answers_of_an_agent_are_waited_for_longer_on_a_slow_machine(
     process = AgentProcess(tmp_path, "", "/none")
     limits: list[float | None] = []
 
-    class Listed(socket.socket):
+    class RefusingSocket(socket.socket):
         def connect(self, address: object) -> None:
             limits.append(self.gettimeout())
             raise ConnectionRefusedError
 
-    monkeypatch.setattr(socket, "socket", Listed)
+    monkeypatch.setattr(socket, "socket", RefusingSocket)
     for api in (LocalApi(tmp_path / "agent.sock"), process.api):
         with pytest.raises(Exception, match="no agent responds"):
             api.get("/api/v1/pods")

@@ -8,16 +8,21 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pykubelet.apiclient.certificates.certificate_types import CertificatePair, RenewalObserver, Template, Unobserved
+from pykubelet.apiclient.certificates.certificate_types import (
+    CertificatePair,
+    NoRenewalObserver,
+    RenewalObserver,
+    Template,
+)
 from pykubelet.apiclient.certificates.plan.renewal import is_valid, rotate_at, satisfies
 from pykubelet.apiclient.certificates.request import signing_request
 from pykubelet.apiclient.certificates.store import CertificateStore
 from pykubelet.apiclient.client import ApiClient
 from pykubelet.apiclient.errors import AlreadyExists, Forbidden, Unauthorized
-from pykubelet.apiclient.held import Key
+from pykubelet.apiclient.held_objects import Key
 from pykubelet.apiclient.reflector import Query, Reflector
 from pykubelet.apiclient.resources import SIGNING_REQUESTS
-from pykubelet.apiclient.select import Select
+from pykubelet.apiclient.select import ObjectSelector
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
@@ -64,7 +69,7 @@ class CertificateManager:
         self._template = template
         self._clock = clock
         self._bootstrap = bootstrap
-        self._observer: RenewalObserver = observer or Unobserved()
+        self._observer: RenewalObserver = observer or NoRenewalObserver()
         self._rand = rand
         self._wakeup = Wakeup(clock)
         self._server_healthy = False
@@ -229,7 +234,7 @@ class CertificateManager:
                 if not done.done() and (value.status.certificate or _rejection(value)):
                     done.set_result(value)
 
-        query = Query(SIGNING_REQUESTS.all(), Select(fields=f"metadata.name={name}"))
+        query = Query(SIGNING_REQUESTS.all(), ObjectSelector(fields=f"metadata.name={name}"))
         reflector = Reflector(client=client, query=query, deliver=deliver, clock=self._clock)
         async with asyncio.TaskGroup() as group:
             watch = group.create_task(reflector.run(), name=f"watch {name}")

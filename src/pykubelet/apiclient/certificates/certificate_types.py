@@ -53,7 +53,7 @@ class RenewalObserver(Protocol):
         """Note that a new certificate replaced one that had begun that many seconds before."""
 
 
-class Unobserved:
+class NoRenewalObserver:
     """A `RenewalObserver` that ignores everything."""
 
     def renewal_failed(self) -> None: ...

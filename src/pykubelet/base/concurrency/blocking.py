@@ -16,9 +16,9 @@ from functools import partial
 from typing import Final, TypeVar, TypeVarTuple
 
 from pykubelet.base.concurrency.thread_calls import (
-    Hung,
+    HungCall,
     Job,
-    Stop,
+    StopFlag,
     hung_calls,
     hung_counts,
     listeners,
@@ -87,7 +87,7 @@ async def call_stoppable(
     longer than ``stall`` seconds (None: no limit), or if the function makes no step for that long, or twice that at
     most. It is told to stop then, and has a few seconds to end.
     """
-    stop = Stop()
+    stop = StopFlag()
     return await _ended(Job(owner, partial(function, stop), deadline=None, at_once=at_once, stall=stall, stop=stop))
 
 
@@ -99,7 +99,7 @@ def running_calls(longest: Seconds) -> int:
     return scheduler_of_loop().running_calls(longest)
 
 
-def hung() -> tuple[Hung, ...]:
+def hung() -> tuple[HungCall, ...]:
     """The blocking calls that hang now."""
     return tuple(hung_calls)
 
@@ -110,7 +110,7 @@ def hung_total() -> Mapping[str, int]:
 
 
 @contextmanager
-def on_hung(listener: Callable[[Hung], None]) -> Iterator[None]:
+def on_hung(listener: Callable[[HungCall], None]) -> Iterator[None]:
     """Call the listener, in the event loop, for each call that begins to hang while the context is open."""
     listeners.append(listener)
     try:

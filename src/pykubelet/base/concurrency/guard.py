@@ -53,7 +53,7 @@ def count_failure(loop: str) -> None:
     _failures[loop] += 1
 
 
-class _Failing(Struct):
+class _FailingItem(Struct):
     """An item whose last attempt failed."""
 
     error: str
@@ -74,7 +74,7 @@ class Guard:
         self.loop: Final = loop
         self._monotonic = monotonic
         self._backoff = Backoff(initial, maximum)
-        self._failing: OrderedDict[str, _Failing] = OrderedDict()
+        self._failing: OrderedDict[str, _FailingItem] = OrderedDict()
         count_failures_of(loop)
 
     def due(self, items: Iterable[_T], name: Callable[[_T], str] = str) -> Iterator[_T]:
@@ -115,7 +115,7 @@ class Guard:
         message = printable(f"{type(error).__name__}: {error}")
         entry = self._failing.pop(name, None)
         news = entry is None or entry.error != message
-        self._failing[name] = _Failing(message, entry.times + 1 if entry else 1)
+        self._failing[name] = _FailingItem(message, entry.times + 1 if entry else 1)
         delay = self._backoff.next(name, self._monotonic())
         while len(self._failing) > _MOST_FAILING:
             self._forget(next(iter(self._failing)))

@@ -34,7 +34,7 @@ _GRACE: Final[Seconds] = 5.0
 """Time for a function that was given up, and told to stop, to end."""
 
 
-class Hung(Struct, frozen=True):
+class HungCall(Struct, frozen=True):
     """A blocking call that is still running after its deadline."""
 
     owner: str
@@ -43,12 +43,12 @@ class Hung(Struct, frozen=True):
     deadline: Seconds
 
 
-hung_calls: Final[list[Hung]] = []
+hung_calls: Final[list[HungCall]] = []
 hung_counts: Final[Counter[str]] = Counter()
-listeners: Final[list[Callable[[Hung], None]]] = []
+listeners: Final[list[Callable[[HungCall], None]]] = []
 
 
-class Stop:
+class StopFlag:
     """The stop flag of a stoppable function, which polls it in its thread; the event loop sees the number of polls."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Job(Generic[_T]):
         deadline: Seconds | None,
         at_once: int,
         stall: Seconds | None = None,
-        stop: Stop | None = None,
+        stop: StopFlag | None = None,
     ) -> None:
         self.owner = owner
         self.at_once = at_once
@@ -87,7 +87,7 @@ class Job(Generic[_T]):
         self._stop = stop
         self._steps = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._hung: Hung | None = None
+        self._hung: HungCall | None = None
         self._asked_to_stop = False
         self._answer: tuple[_T | None, BaseException | None] | None = None
         self._caller: Answer[_T] | None = None
@@ -175,7 +175,7 @@ class Job(Generic[_T]):
     def _mark_hung(self) -> None:
         """Record and report that the function hangs."""
         assert self.patience is not None
-        self._hung = Hung(self.owner, self._name(), self.patience)
+        self._hung = HungCall(self.owner, self._name(), self.patience)
         hung_calls.append(self._hung)
         hung_counts[self.owner.partition("/")[0]] += 1
         _log.warning(

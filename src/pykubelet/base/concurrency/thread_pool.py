@@ -120,7 +120,7 @@ class _Thread(threading.Thread):
             del report
 
 
-class Threaded(Protocol):
+class ThreadCall(Protocol):
     """A call that runs in a thread. ``of_component``: only a thread for components may run it."""
 
     of_component: bool
@@ -130,7 +130,7 @@ class Threaded(Protocol):
         """Note in ``began`` that it begins now."""
 
 
-_T = TypeVar("_T", bound=Threaded)
+_T = TypeVar("_T", bound=ThreadCall)
 
 
 class ThreadSlots(Generic[_T]):

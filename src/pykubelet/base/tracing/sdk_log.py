@@ -19,9 +19,9 @@ _AT_START: Final = ("opentelemetry.sdk.resources", "opentelemetry.sdk.trace.expo
 def quieten() -> None:
     """Keep the SDK's loggers from filling the log. Idempotent."""
     for name in _REPEATING:
-        _add(logging.getLogger(name), Rare(SystemClock()))
+        _add(logging.getLogger(name), RareMessageFilter(SystemClock()))
     for name in _AT_START:
-        _add(logging.getLogger(name), Short())
+        _add(logging.getLogger(name), ShortMessageFilter())
 
 
 def _add(logger: logging.Logger, filter: logging.Filter) -> None:
@@ -29,7 +29,7 @@ def _add(logger: logging.Logger, filter: logging.Filter) -> None:
         logger.addFilter(filter)
 
 
-class Rare(logging.Filter):
+class RareMessageFilter(logging.Filter):
     """Lets one message pass in ten minutes: the SDK reports each attempt to reach an absent collector, and more."""
 
     def __init__(self, clock: Clock) -> None:
@@ -46,7 +46,7 @@ class Rare(logging.Filter):
         return True
 
 
-class Short(logging.Filter):
+class ShortMessageFilter(logging.Filter):
     """Takes the stack traces off messages, and lets none pass twice in a row."""
 
     def __init__(self) -> None:

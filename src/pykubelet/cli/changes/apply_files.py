@@ -82,13 +82,13 @@ def _wait(api: LocalApi, changes: Sequence[Mapping[str, Any]], seconds: float | 
     pods = [change for change in changes if change.get("uid")]
     if not pods:
         return
-    from pykubelet.cli.changes.pod_wait import Awaited, by_uid, wait_for_pods  # while the pods start
+    from pykubelet.cli.changes.pod_wait import AwaitedPod, by_uid, wait_for_pods  # while the pods start
     from pykubelet.cli.plan.pod_goals import created, settled
 
     goal = settled if ready else created
     awaited = [
         # An agent of an older version names no namespace.
-        Awaited(str(pod["label"]), by_uid(str(pod["uid"])), goal, namespace=str(pod.get("namespace", "")))
+        AwaitedPod(str(pod["label"]), by_uid(str(pod["uid"])), goal, namespace=str(pod.get("namespace", "")))
         for pod in pods
     ]
     wait_for_pods(api, awaited, seconds)

@@ -8,7 +8,7 @@ from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.cli.arguments.lookup import api_of
 from pykubelet.cli.changes.check_sources import known_manifests, machine_capacity, node_of, sources_of
 from pykubelet.cli.client.local_api import NoPermission
-from pykubelet.cli.output.check_output import Checked, document, lines, sarif, summary
+from pykubelet.cli.output.check_output import CheckResult, document, lines, sarif, summary
 from pykubelet.cli.terminal import echo
 from pykubelet.kubelet.desired.check import Severity, check
 from pykubelet.kubelet.types.reports.node_view import NodeView
@@ -36,7 +36,7 @@ def check_manifests(
     findings = check(sources, view, capacity=machine_capacity())
     if view is not None and any(not place.line for each in findings for place in each.related):
         findings = check(sources, view, known=known_manifests(view))
-    checked = Checked(
+    checked = CheckResult(
         sources=sources, findings=findings, node=view.name if view else "", skipped=() if view else _SKIPPED
     )
     if output is not None:

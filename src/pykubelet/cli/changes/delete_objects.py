@@ -13,7 +13,7 @@ from pykubelet.cli.arguments.pod_args import chosen_pods, kind_and_names, withou
 from pykubelet.cli.arguments.pod_objects import pod_object, pod_objects
 from pykubelet.cli.changes.agent_directory import directory_of
 from pykubelet.cli.changes.manifest_input import read_documents
-from pykubelet.cli.changes.pod_wait import Awaited, by_uid, wait_for_pods
+from pykubelet.cli.changes.pod_wait import AwaitedPod, by_uid, wait_for_pods
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.plan.pod_goals import deleted
 from pykubelet.cli.terminal import echo
@@ -84,9 +84,9 @@ def delete_objects(
         raise failures[0]
 
 
-def _awaited(pod: Pod) -> Awaited:
+def _awaited(pod: Pod) -> AwaitedPod:
     meta = pod.metadata
-    return Awaited(f"pod/{meta.name}", by_uid(meta.uid), deleted, namespace=meta.namespace)
+    return AwaitedPod(f"pod/{meta.name}", by_uid(meta.uid), deleted, namespace=meta.namespace)
 
 
 def _limit_grace(api: LocalApi, pods: Sequence[Pod], seconds: int) -> None:

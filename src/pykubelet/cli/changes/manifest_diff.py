@@ -13,7 +13,7 @@ from pykubelet.cli.arguments.pod_objects import pod_objects
 from pykubelet.cli.changes.agent_directory import directory_of
 from pykubelet.cli.changes.manifest_input import read_objects
 from pykubelet.cli.client.local_api import LocalApi
-from pykubelet.kubelet.desired.changes import Given, ManifestDirectory
+from pykubelet.kubelet.desired.changes import InputObject, ManifestDirectory
 from pykubelet.kubelet.desired.manifest import LocalObject, adopt, parse
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.codec import to_builtins
@@ -33,7 +33,7 @@ def manifest_diff(api: LocalApi, files: Sequence[Path], namespace: str) -> str:
     return "".join(_diff(each, _present(api, directory, each), directory.node_name) for each in given)
 
 
-def _present(api: LocalApi, directory: ManifestDirectory, given: Given) -> LocalObject | None:
+def _present(api: LocalApi, directory: ManifestDirectory, given: InputObject) -> LocalObject | None:
     """Return the object as the agent has it: a pod as it runs, others as in the manifest directory."""
     key = given.item.key
     if key.kind == "Pod":
@@ -47,7 +47,7 @@ def _present(api: LocalApi, directory: ManifestDirectory, given: Given) -> Local
     return next((each.value for each in objects if each.key == key), None)
 
 
-def _diff(given: Given, present: LocalObject | None, node_name: str) -> str:
+def _diff(given: InputObject, present: LocalObject | None, node_name: str) -> str:
     wanted: LocalObject = given.item.value
     if isinstance(wanted, Pod):
         wanted = adopt(wanted, given.item.digest, Source.FILE, "", node_name)

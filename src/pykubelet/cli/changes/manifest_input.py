@@ -8,11 +8,11 @@ from pykubelet.base.text import printable
 from pykubelet.cli.changes.check_sources import machine_capacity
 from pykubelet.cli.changes.manifest_files import read_texts
 from pykubelet.cli.terminal import echo
-from pykubelet.kubelet.desired.changes import Document, Given, check_documents
+from pykubelet.kubelet.desired.changes import Document, InputObject, check_documents
 from pykubelet.kubelet.types.reports.node_view import NodeView
 
 
-def read_objects(files: Sequence[Path], node: NodeView | None = None, *, namespace: str = "") -> list[Given]:
+def read_objects(files: Sequence[Path], node: NodeView | None = None, *, namespace: str = "") -> list[InputObject]:
     """Check all files as ``pykubelet check`` does; return their objects, ConfigMaps and Secrets before the pods.
 
     ``node`` is the node that is to run them; ``namespace`` is that of objects that name none (empty: ``default``).

@@ -16,7 +16,7 @@ TIMED_OUT = 124
 
 
 @dataclass(frozen=True, slots=True)
-class Awaited:
+class AwaitedPod:
     """One pod that a command waits for."""
 
     label: str
@@ -31,11 +31,11 @@ class Awaited:
 
 
 @dataclass(slots=True, eq=False)
-class _Waiting:
+class _PendingPod:
     """A pod that has not reached its goal; compared by identity, since several may have the same label."""
 
     label: str
-    awaited: Awaited
+    awaited: AwaitedPod
     verdict: GoalVerdict | None = None
     pod: Pod | None = None
 
@@ -45,12 +45,12 @@ def by_uid(uid: str) -> Callable[[Sequence[Pod]], Pod | None]:
     return lambda pods: next((pod for pod in pods if pod["metadata"]["uid"] == uid), None)
 
 
-def wait_for_pods(api: LocalApi, awaited: Sequence[Awaited], seconds: float | None) -> None:
+def wait_for_pods(api: LocalApi, awaited: Sequence[AwaitedPod], seconds: float | None) -> None:
     """Return when every pod has reached its goal; ``seconds`` is the limit for all of them, None: no limit.
 
     Exits with 124 after the limit. Permanent: a pod has ended otherwise. Transient: the agent has stopped.
     """
-    waiting = [_Waiting(label, each) for label, each in zip(_labels(awaited), awaited, strict=True)]
+    waiting = [_PendingPod(label, each) for label, each in zip(_labels(awaited), awaited, strict=True)]
     deadline = None if seconds is None else time.monotonic() + seconds
     pods: dict[str, Pod] = {}
     listed = False
@@ -73,7 +73,7 @@ def wait_for_pods(api: LocalApi, awaited: Sequence[Awaited], seconds: float | No
     )
 
 
-def _labels(awaited: Sequence[Awaited]) -> list[str]:
+def _labels(awaited: Sequence[AwaitedPod]) -> list[str]:
     """Return the labels, with the namespace where pods of several namespaces have the same one."""
     namespaces: dict[str, set[str]] = {}
     for each in awaited:
@@ -86,7 +86,7 @@ def _labels(awaited: Sequence[Awaited]) -> list[str]:
     ]
 
 
-def _judge(waiting: list[_Waiting], pods: Sequence[Pod]) -> None:
+def _judge(waiting: list[_PendingPod], pods: Sequence[Pod]) -> None:
     """Take those that have reached their goal out of ``waiting``."""
     for each in list(waiting):
         each.pod = each.awaited.choose(pods)
@@ -102,7 +102,7 @@ def _judge(waiting: list[_Waiting], pods: Sequence[Pod]) -> None:
                 pass
 
 
-def _time_out(api: LocalApi, waiting: Sequence[_Waiting]) -> NoReturn:
+def _time_out(api: LocalApi, waiting: Sequence[_PendingPod]) -> NoReturn:
     for each in waiting:
         why = each.verdict.why if each.verdict is not None else "the agent has not listed its pods"
         if each.pod is not None and why.startswith("phase "):  # its status names no cause

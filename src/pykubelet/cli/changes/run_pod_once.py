@@ -17,13 +17,13 @@ from pykubelet.cli.changes.agent_directory import directory_of
 from pykubelet.cli.changes.check_sources import node_of
 from pykubelet.cli.changes.manifest_files import STDIN
 from pykubelet.cli.changes.manifest_input import read_objects
-from pykubelet.cli.changes.pod_wait import TIMED_OUT, Awaited, by_uid, wait_for_pods
+from pykubelet.cli.changes.pod_wait import TIMED_OUT, AwaitedPod, by_uid, wait_for_pods
 from pykubelet.cli.changes.run_records import RunRecord, remove_leftovers
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.plan.once_goals import exit_status, hopeless, started_containers
 from pykubelet.cli.plan.pod_goals import deleted, reason_of
 from pykubelet.cli.terminal import echo
-from pykubelet.kubelet.desired.changes import Change, Given, ManifestDirectory
+from pykubelet.kubelet.desired.changes import Change, InputObject, ManifestDirectory
 from pykubelet.kubelet.desired.manifest import ObjectKey, adopt, parse
 from pykubelet.kubelet.desired.manifest.edit import with_restart_policy
 from pykubelet.kubelet.types.updates import Source
@@ -71,7 +71,7 @@ def run_pod_once(api: LocalApi, file: Path, timeout: float | None) -> NoReturn:
     raise SystemExit(status)
 
 
-def _once(given: Given) -> Given:
+def _once(given: InputObject) -> InputObject:
     """Return a pod with the restart policy Never if it has none. Invalid: it restarts for ever."""
     if not isinstance(given.item.value, Pod):
         return given
@@ -85,8 +85,8 @@ def _once(given: Given) -> Given:
 
 def _create(
     directory: ManifestDirectory,
-    given: Sequence[Given],
-    pod: Given,
+    given: Sequence[InputObject],
+    pod: InputObject,
     created: list[ObjectKey],
     records: list[RunRecord],
 ) -> str:
@@ -206,4 +206,4 @@ def _remove(api: LocalApi, directory: ManifestDirectory, created: Sequence[Objec
             with contextlib.suppress(NotFound):
                 directory.remove(key)
     if uid:
-        wait_for_pods(api, [Awaited("the pod", by_uid(uid), deleted)], None)
+        wait_for_pods(api, [AwaitedPod("the pod", by_uid(uid), deleted)], None)

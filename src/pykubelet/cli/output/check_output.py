@@ -14,7 +14,7 @@ _RULES: Final = tuple(Rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class CheckResult:
     """The result of a check."""
 
     sources: Sequence[CheckSource]
@@ -29,7 +29,7 @@ class Checked:
         return sum(each.severity is severity for each in self.findings)
 
 
-def lines(checked: Checked, *, quiet: bool) -> Iterator[str]:
+def lines(checked: CheckResult, *, quiet: bool) -> Iterator[str]:
     """Yield a line for each finding; without ``quiet`` also for each file that has none."""
     yield from map(str, checked.findings)
     if quiet:
@@ -40,7 +40,7 @@ def lines(checked: Checked, *, quiet: bool) -> Iterator[str]:
             yield f"{source.manifest.origin}: ok, {', '.join(str(item.key) for item in source.manifest.objects)}"
 
 
-def summary(checked: Checked) -> str:
+def summary(checked: CheckResult) -> str:
     """Return the numbers of files, errors and warnings."""
     counts = (
         (len(checked.sources), "file"),
@@ -51,7 +51,7 @@ def summary(checked: Checked) -> str:
     return f"{files} checked, {', '.join(found)}"
 
 
-def document(checked: Checked) -> dict[str, Any]:
+def document(checked: CheckResult) -> dict[str, Any]:
     """Return the result as plain values for ``-o json``."""
     return {
         "files": [source.manifest.origin for source in checked.sources],
@@ -79,7 +79,7 @@ def _plain(finding: CheckFinding) -> dict[str, Any]:
     }
 
 
-def sarif(checked: Checked) -> dict[str, Any]:
+def sarif(checked: CheckResult) -> dict[str, Any]:
     """Return the result as a SARIF 2.1.0 log with one run (OASIS standard, errata 01)."""
     rules = [{"id": rule.value, "shortDescription": {"text": rule.description}} for rule in _RULES]
     driver = {"name": "pykubelet", "version": pykubelet.__version__, "rules": rules}

@@ -33,7 +33,7 @@ class ListSelection:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedObjects:
     """Objects of one kind, and the names that do not exist."""
 
     kind: ObjectKind
@@ -43,7 +43,7 @@ class Listed:
     missing: Sequence[NotFound] = ()
 
 
-def listed(api: LocalApi, target: Target, selection: ListSelection) -> Listed:
+def listed(api: LocalApi, target: Target, selection: ListSelection) -> ListedObjects:
     """Return the objects of a target. Errors as of :meth:`LocalApi.get`; missing names are in the result."""
     path, query = selection.of_kind(target.kind)
     if target.names and target.kind.plural == "events":
@@ -56,9 +56,9 @@ def listed(api: LocalApi, target: Target, selection: ListSelection) -> Listed:
         items += _pod_problems(api, api.get("/api/v1/pods")["items"])
     version = str(answer.get("metadata", {}).get("resourceVersion", ""))
     if not target.names:
-        return Listed(target.kind, items, version)
+        return ListedObjects(target.kind, items, version)
     found, missing = named(target.kind, items, target.names, selection.namespace)
-    return Listed(target.kind, found, version, missing)
+    return ListedObjects(target.kind, found, version, missing)
 
 
 def named(
@@ -139,7 +139,7 @@ def _last_seen(event: Any) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or "")
 
 
-def _events_of_pods(api: LocalApi, target: Target, selection: ListSelection) -> Listed:
+def _events_of_pods(api: LocalApi, target: Target, selection: ListSelection) -> ListedObjects:
     """Return the events of the named pods, also of those that are gone."""
     path, query = selection.of_kind(target.kind)
     answer = api.get(path, **query)
@@ -147,7 +147,7 @@ def _events_of_pods(api: LocalApi, target: Target, selection: ListSelection) -> 
     names = {name_of(pod) for pod in pods} | set(target.names)
     items = [item for item in answer["items"] if item.get("involvedObject", {}).get("name") in names]
     items.sort(key=_last_seen)
-    return Listed(target.kind, items, str(answer.get("metadata", {}).get("resourceVersion", "")))
+    return ListedObjects(target.kind, items, str(answer.get("metadata", {}).get("resourceVersion", "")))
 
 
 def _pods_named(api: LocalApi, names: Sequence[str], namespace: str) -> tuple[list[Any], list[NotFound]]:

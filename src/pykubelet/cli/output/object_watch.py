@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any
 
 from pykubelet.cli.arguments.kinds import ObjectKind, name_of
-from pykubelet.cli.output.listing import Listed
+from pykubelet.cli.output.listing import ListedObjects
 from pykubelet.cli.output.output_form import OutputForm, document_printer, print_names
 from pykubelet.cli.plan.columns import Columns
 from pykubelet.cli.plan.stable_columns import StableColumns
@@ -54,7 +54,7 @@ def print_table(tables: Sequence[tuple[ObjectKind, Sequence[str], Sequence[Seque
 
 
 def watch_objects(
-    first: Listed, events: Events, form: OutputForm, *, namespace: bool, headed: bool, only_changes: bool
+    first: ListedObjects, events: Events, form: OutputForm, *, namespace: bool, headed: bool, only_changes: bool
 ) -> None:
     """Print the first objects and then their changes, until the events end or the user interrupts."""
     if not (form.is_table or form.name == "custom-columns"):
@@ -81,7 +81,7 @@ def watch_objects(
             del last[identity]
 
 
-def _watch_documents(first: Listed, events: Events, form: OutputForm, *, only_changes: bool) -> None:
+def _watch_documents(first: ListedObjects, events: Events, form: OutputForm, *, only_changes: bool) -> None:
     """Print each object at every change."""
     beginning: Iterator[tuple[str, Any]] = iter(() if only_changes else [("ADDED", item) for item in first.items])
     show = None if form.name == "name" else document_printer(form)

@@ -17,7 +17,7 @@ from pykubelet.cli.plan.jsonpath_syntax import (
     Operand,
     Path,
     Range,
-    Recursive,
+    RecursiveDescent,
     Slice,
     Step,
     Text,
@@ -88,7 +88,7 @@ def _step(step: Step, value: Any, root: Any) -> Iterator[Any]:
                 yield found
         case Wildcard():
             yield from value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        case Recursive():
+        case RecursiveDescent():
             yield from _descendants(value)
         case Slice():
             yield from _slice(step, value)

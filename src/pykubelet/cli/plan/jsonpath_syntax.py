@@ -35,7 +35,7 @@ class Wildcard:
 
 
 @dataclass(frozen=True, slots=True)
-class Recursive:
+class RecursiveDescent:
     """The value itself and everything below it."""
 
 
@@ -55,7 +55,7 @@ class Filter:
     right: "Operand | None" = None
 
 
-Step: TypeAlias = Field | Slice | Wildcard | Recursive | Union | Filter
+Step: TypeAlias = Field | Slice | Wildcard | RecursiveDescent | Union | Filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class _Parser:
         if self._skip("*"):
             return [Wildcard()]
         if self._skip(".."):
-            return [Recursive(), *([] if self._next() in "[*" else [Field(self._name())])]
+            return [RecursiveDescent(), *([] if self._next() in "[*" else [Field(self._name())])]
         self._skip(".")
         named = self._next() not in "[*" and _NAME.match(self._text, self._at) is not None
         return [Field(self._name())] if named else []

@@ -20,7 +20,7 @@ _MOST_DIGITS: Final = 5
 """Digits of a time limit that is read here, so that it is one for the library, too."""
 
 
-class QuickApply(NamedTuple):
+class QuickApplyArguments(NamedTuple):
     """Arguments of a command line of ``pykubelet apply``."""
 
     socket: str
@@ -32,7 +32,7 @@ class QuickApply(NamedTuple):
     """Limit of the wait; None: no limit."""
 
 
-def quick_apply(words: Sequence[str], environment: Mapping[str, str]) -> QuickApply | None:
+def quick_apply(words: Sequence[str], environment: Mapping[str, str]) -> QuickApplyArguments | None:
     """Return what the words after the program's name ask for; None: the library has to read them."""
     if any(name.startswith(("PYKUBELET_APPLY_", "_PYKUBELET_")) for name in environment):
         return None
@@ -59,7 +59,7 @@ def quick_apply(words: Sequence[str], environment: Mapping[str, str]) -> QuickAp
     seconds = _seconds(values["timeout"][-1]) if values["timeout"] else DEFAULT_SECONDS
     if seconds is None or not values["files"] or not all(values["files"]):
         return None
-    return QuickApply(
+    return QuickApplyArguments(
         socket=socket,
         files=tuple(values["files"]),
         namespace=values["namespace"][-1] if values["namespace"] else "",

@@ -6,6 +6,6 @@ reading at ``network_manager.py``, then the rules in ``plan``.
 """
 
 from pykubelet.criserver.cni.network_manager import NetworkConfig, NetworkManager
-from pykubelet.criserver.cni.network_types import Attached, AttachRequest, HandlerNetworks, PortMap
+from pykubelet.criserver.cni.network_types import AttachRequest, HandlerNetworks, PodAddresses, PortMap
 
-__all__ = ["AttachRequest", "Attached", "HandlerNetworks", "NetworkConfig", "NetworkManager", "PortMap"]
+__all__ = ["AttachRequest", "HandlerNetworks", "NetworkConfig", "NetworkManager", "PodAddresses", "PortMap"]

@@ -28,12 +28,12 @@ from pykubelet.criserver.cni.masquerade import FRESH, Firewall
 from pykubelet.criserver.cni.network_files import FoundNetworks, NetworkFiles
 from pykubelet.criserver.cni.network_status import NetworkStatus
 from pykubelet.criserver.cni.network_types import (
-    Attached,
     Attachment,
     AttachRequest,
     FurtherNetwork,
     Json,
     NetworkList,
+    PodAddresses,
 )
 from pykubelet.criserver.cni.plan.network_spec import (
     addresses,
@@ -187,7 +187,7 @@ class NetworkManager:
         """The sandboxes that are, or may still be, attached to a network. Raises the errors of ``base.errors``."""
         return self._records.held()
 
-    async def attach(self, request: AttachRequest) -> Attached:
+    async def attach(self, request: AttachRequest) -> PodAddresses:
         """Call ADD of each plugin of each network. On failure the sandbox is detached, or remains in ``held``.
 
         Raises Transient if there is no network yet or a plugin fails, Invalid if the pod requests an address and pods
@@ -209,7 +209,7 @@ class NetworkManager:
         async with self._attaching.shared():
             return await self._attach(networks, request)
 
-    async def _attach(self, networks: Sequence[NetworkList], request: AttachRequest) -> Attached:
+    async def _attach(self, networks: Sequence[NetworkList], request: AttachRequest) -> PodAddresses:
         first, others = networks[0], networks[1:]
         attachment = Attachment(request, first, None, tuple(FurtherNetwork(network) for network in others))
         await self._records.remember(attachment)
@@ -225,7 +225,7 @@ class NetworkManager:
             with suppress(PykubeletError, OSError):
                 await shielded(lambda: self._detach(request.sandbox, None))
             raise
-        return Attached(found)
+        return PodAddresses(found)
 
     async def check(self, sandbox: SandboxID) -> None:
         """Call CHECK of each plugin. Raises Transient, with the plugin's message, if the attachment has changed."""

@@ -107,7 +107,7 @@ class Attachment(Struct, frozen=True):
         )
 
 
-class Attached(Struct, frozen=True):
+class PodAddresses(Struct, frozen=True):
     """The pod's addresses, those of the first family first."""
 
     ips: tuple[str, ...]

@@ -7,15 +7,15 @@ server: ``oci``, ``types``. Start reading at ``launch.py``.
 """
 
 from pykubelet.criserver.conmon.files import ConmonControl, Exit, read_exit, reopen_log
-from pykubelet.criserver.conmon.launch import Conmon, Launch, Launched
+from pykubelet.criserver.conmon.launch import Conmon, LaunchedContainer, LaunchParameters
 from pykubelet.criserver.conmon.log_place import NextLog, clear_log_place, make_next_log
 
 __all__ = [
     "Conmon",
     "ConmonControl",
     "Exit",
-    "Launch",
-    "Launched",
+    "LaunchParameters",
+    "LaunchedContainer",
     "NextLog",
     "clear_log_place",
     "make_next_log",

@@ -53,7 +53,7 @@ class MonitoredProgram(Protocol):
         ...
 
 
-class Launch(Struct, frozen=True):
+class LaunchParameters(Struct, frozen=True):
     """The parameters of a container to create."""
 
     container: ContainerID
@@ -68,7 +68,7 @@ class Launch(Struct, frozen=True):
     """A directory of CRIU's images: its processes are restored from them, and run at once."""
 
 
-class Launched(Struct, frozen=True):
+class LaunchedContainer(Struct, frozen=True):
     """PIDs of the container's first process and of its conmon."""
 
     pid: int
@@ -102,7 +102,7 @@ class Conmon:
         noted = read_exit(self.exits, bundle, container)
         return noted if noted is None or self._trust_oom_notes else replace(noted, oom_killed=False)
 
-    async def launch(self, launch: Launch) -> Launched:
+    async def launch(self, launch: LaunchParameters) -> LaunchedContainer:
         """Create the container as the child of a new conmon; its program does not run yet, unless it is restored.
 
         Permanent, with the OCI runtime's message: it cannot be created. Transient: conmon died or timed out.
@@ -110,7 +110,7 @@ class Conmon:
         with tracing.span("conmon create", {"container.id": launch.container}, nested=True):
             return await self._launch(launch)
 
-    async def _launch(self, launch: Launch) -> Launched:
+    async def _launch(self, launch: LaunchParameters) -> LaunchedContainer:
         loop = asyncio.get_running_loop()
         reader_fd, writer_fd = os.pipe()
         reply: asyncio.Future[bytes] = loop.create_future()
@@ -135,7 +135,7 @@ class Conmon:
             os.close(reader_fd)
         return _launched(launch, data)
 
-    def _arguments(self, launch: Launch) -> list[str]:
+    def _arguments(self, launch: LaunchParameters) -> list[str]:
         bundle = launch.bundle
         log = f"k8s-file:{launch.log}" if launch.log else "off"
         flags = [
@@ -178,7 +178,7 @@ class _Receiver:
             self._reply.set_result(self._data)
 
 
-def _launched(launch: Launch, data: bytes) -> Launched:
+def _launched(launch: LaunchParameters, data: bytes) -> LaunchedContainer:
     try:
         reply = decode_json(data, _Reply)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -193,4 +193,4 @@ def _launched(launch: Launch, data: bytes) -> Launched:
     monitor = 0
     with suppress(OSError, ValueError):
         monitor = int((launch.bundle / "conmon.pid").read_bytes())
-    return Launched(reply.data, monitor)
+    return LaunchedContainer(reply.data, monitor)

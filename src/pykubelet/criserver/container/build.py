@@ -70,7 +70,7 @@ class ContainerComponents(Struct, frozen=True, kw_only=True):
     recovery: ContainerRecovery
 
 
-class _Shared(Struct, frozen=True, kw_only=True):
+class _SharedComponents(Struct, frozen=True, kw_only=True):
     """Components that the implementations of several calls share."""
 
     table: ContainerTable
@@ -138,7 +138,7 @@ def _build_shared(
     sandboxes: Sandboxes,
     directories: Directories,
     timeout: Seconds,
-) -> _Shared:
+) -> _SharedComponents:
     table = ContainerTable(monotonic=scope.clock.monotonic)
     records = ContainerRecords(stored=store.containers, table=table, scope=scope)
     cleanup = Cleanup(directories=directories, cgroups=machine.cgroups)
@@ -157,11 +157,11 @@ def _build_shared(
         directories=directories,
         scope=scope,
     )
-    return _Shared(table=table, records=records, cleanup=cleanup, launcher=launcher, watcher=watcher)
+    return _SharedComponents(table=table, records=records, cleanup=cleanup, launcher=launcher, watcher=watcher)
 
 
 def _build_lifecycle(
-    shared: _Shared,
+    shared: _SharedComponents,
     machine: Machine,
     *,
     sandboxes: Sandboxes,

@@ -9,7 +9,7 @@ from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
 from pykubelet.criserver.config.host_facts import cgroup_of
 from pykubelet.criserver.container.bundle.bundle_maker import BundleMaker, mounted_image
-from pykubelet.criserver.container.checkpoint.restorer import Restore, Restorer
+from pykubelet.criserver.container.checkpoint.restorer import RestoredCheckpoint, Restorer
 from pykubelet.criserver.container.container_interfaces import ImageFacts, Images, Sandboxes
 from pykubelet.criserver.container.plan.lifecycle import id_for_retry
 from pykubelet.criserver.container.processes.prelaunch import Launcher
@@ -70,16 +70,16 @@ class ContainerCreator:
         identity = ContainerID(new_id())
         restore = await self._restorer.open(identity, sandbox, config)
         if restore is None:
-            return await self._create(_Asked(identity, sandbox, config, request))
+            return await self._create(_ContainerRequest(identity, sandbox, config, request))
         made = None
         try:
-            made = await self._create(_Asked(identity, sandbox, restore.config(config), request, restore))
+            made = await self._create(_ContainerRequest(identity, sandbox, restore.config(config), request, restore))
             return made
         finally:
             if made != identity:
                 await shielded(lambda: self._restorer.drop(identity))
 
-    async def _create(self, asked: "_Asked") -> ContainerID:
+    async def _create(self, asked: "_ContainerRequest") -> ContainerID:
         record, image = self._draft(asked)
         if holder := self._holder(asked.sandbox, record.name):
             return id_for_retry(holder.record, asked.request)
@@ -122,7 +122,7 @@ class ContainerCreator:
             extra = {"container": container.id, "error": str(error)}
             _log.warning("cannot remove a container whose creation failed: retrying later", extra=extra)
 
-    def _draft(self, asked: "_Asked") -> tuple[ContainerRecord, ImageFacts]:
+    def _draft(self, asked: "_ContainerRequest") -> tuple[ContainerRecord, ImageFacts]:
         """Draft the record that reserves the name. NotFound: sandbox, image; Permanent: sandbox not ready; Invalid."""
         sandbox, config = asked.sandbox, asked.config
         view = self._sandboxes.view(sandbox)
@@ -168,7 +168,7 @@ class ContainerCreator:
         return resolved
 
 
-class _Asked(Struct, frozen=True):
+class _ContainerRequest(Struct, frozen=True):
     """A request for a container."""
 
     identity: ContainerID
@@ -176,7 +176,7 @@ class _Asked(Struct, frozen=True):
     config: pb.ContainerConfig
     request: str
     """Its digest."""
-    restore: Restore | None = None
+    restore: RestoredCheckpoint | None = None
     """The checkpoint that it is restored from."""
 
 

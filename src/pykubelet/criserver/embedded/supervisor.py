@@ -15,7 +15,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import NotFound, Permanent
-from pykubelet.base.proc import Detached, detach
+from pykubelet.base.proc import DetachedDaemon, detach
 from pykubelet.base.units import MIB, Seconds
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.directories import make_traversable, set_aside_obstacle
@@ -126,7 +126,7 @@ class RuntimeSupervisor:
         note = read_note(self._config.settings.run)
         return note is not None and is_alive(note.process)
 
-    def _spawn(self) -> Detached:
+    def _spawn(self) -> DetachedDaemon:
         config = self._config
         make_traversable(config.settings.root, config.log.parent)
         set_aside_obstacle(config.log)
@@ -166,7 +166,7 @@ class RuntimeSupervisor:
 class _Server:
     """The process of a server, which may be our child or not."""
 
-    def __init__(self, process: PidFd, child: Detached | None = None) -> None:
+    def __init__(self, process: PidFd, child: DetachedDaemon | None = None) -> None:
         self.process = process
         self._child = child
 

@@ -24,14 +24,14 @@ _PIECE = 1 * MIB
 _DOCKER_HUB = ("docker.io/library/", "docker.io/")
 
 
-class Chosen(Struct, frozen=True):
+class ExportedImage(Struct, frozen=True):
     """An image to export, and its names in the archive."""
 
     image: ImageRecord
     tags: tuple[str, ...]
 
 
-def archive_pieces(chosen: Sequence[Chosen], store: ContentStore) -> Iterator[bytes]:
+def archive_pieces(chosen: Sequence[ExportedImage], store: ContentStore) -> Iterator[bytes]:
     """Yield the bytes of the archive in pieces, none of them empty. Blocking; no blob may be removed until the end."""
     entries = [
         Descriptor(
@@ -52,7 +52,7 @@ def archive_pieces(chosen: Sequence[Chosen], store: ContentStore) -> Iterator[by
     yield bytes(2 * tarfile.BLOCKSIZE)
 
 
-def _for_docker(one: Chosen) -> dict[str, object]:
+def _for_docker(one: ExportedImage) -> dict[str, object]:
     return {
         "Config": _name(one.image.id),
         "RepoTags": [_short(tag) for tag in one.tags],

@@ -22,7 +22,7 @@ from pykubelet.criserver.images.image_types import (
     OnProgress,
     Phase,
     Progress,
-    Verified,
+    VerifiedSignature,
     ignore_progress,
 )
 from pykubelet.criserver.images.manifests import Descriptor, Manifest, Platform
@@ -34,12 +34,12 @@ _PARALLEL = 3
 _MAX_NESTED = 3
 
 
-class Present(Struct, frozen=True):
+class PresentImages(Struct, frozen=True):
     """Records of the images that are present."""
 
     manifests: Mapping[str, str]
     """The manifests of images of one repository, by the digests to which references of it resolved."""
-    verified: Mapping[str, tuple[Verified, ...]]
+    verified: Mapping[str, tuple[VerifiedSignature, ...]]
     """The verified signatures of all images that have any, by the digest of the manifest."""
 
 
@@ -104,7 +104,7 @@ class Fetcher:
                 await blocking.call_to_end("images", self._store.remove, digest, deadline=deadline)
 
     async def pull(
-        self, repository: Repository, wanted: Reference, job: FetchJob, present: Present
+        self, repository: Repository, wanted: Reference, job: FetchJob, present: PresentImages
     ) -> tuple[ImageRecord, str]:
         """Pull an image; returns it without references, and the digest to which the reference resolves.
 

@@ -16,18 +16,18 @@ from pykubelet.base.image_reference import Reference
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.images.archive import ArchivedImage, read_archive
 from pykubelet.criserver.images.content import ContentStore
-from pykubelet.criserver.images.export import Chosen, archive_pieces
-from pykubelet.criserver.images.fetch import Fetcher, FetchJob, Present
+from pykubelet.criserver.images.export import ExportedImage, archive_pieces
+from pykubelet.criserver.images.fetch import Fetcher, FetchJob, PresentImages
 from pykubelet.criserver.images.image_interfaces import LayerStore, Registry, Retainer
 from pykubelet.criserver.images.image_types import (
     AuthConfig,
     FsInfo,
     ImageRecord,
+    ImageRemoval,
     OnProgress,
     Progress,
-    Pruned,
+    PrunedImages,
     RegistryUnavailable,
-    Removed,
     ignore_progress,
 )
 from pykubelet.criserver.images.index import ImageIndex
@@ -159,7 +159,7 @@ class ImageManager:
             tags = () if wanted.digest else (name,)
             return await self._keep(structs.replace(record, tags=tags, digests=(wanted.with_digest(top),)))
 
-    def _present(self, wanted: Reference) -> Present:
+    def _present(self, wanted: Reference) -> PresentImages:
         start = f"{wanted.name}@"
         images = self._index.images.values()
         resolved = {
@@ -168,7 +168,7 @@ class ImageManager:
             for digest in image.digests
             if digest.startswith(start)
         }
-        return Present(resolved, {image.manifest: image.verified for image in images if image.verified})
+        return PresentImages(resolved, {image.manifest: image.verified for image in images if image.verified})
 
     async def remove(self, ref_or_id: str) -> None:
         """Remove an image with all its references, as CRI's RemoveImage. Idempotent: no error if it is missing.
@@ -185,7 +185,7 @@ class ImageManager:
         await self.collect()
         await self._deps.retainer.make_room(always=True)
 
-    async def remove_name(self, ref_or_id: str, users: Callable[[str], Sequence[str]], *, force: bool) -> Removed:
+    async def remove_name(self, ref_or_id: str, users: Callable[[str], Sequence[str]], *, force: bool) -> ImageRemoval:
         """Remove one name of an image, and the image with its last name; an id removes it with all names.
 
         ``users`` returns the containers that use an image, by its id. Raises NotFound; Permanent if a container uses an
@@ -198,14 +198,14 @@ class ImageManager:
             if left is not None:
                 await blocking.call_to_end("images", self._index.drop_names, left, deadline=None)
                 gone = {*found.tags, *found.digests} - {*left.tags, *left.digests}
-                return Removed(tuple(sorted(gone)), "", Bytes(0))
+                return ImageRemoval(tuple(sorted(gone)), "", Bytes(0))
             if not force and (containers := users(found.id)):
                 raise Permanent(_in_use(ref_or_id, containers))
             freed = self._freed((found,))
             await blocking.call_to_end("images", self._index.remove, found.id, deadline=None)
         self.interrupted.forget_all()
         await self.collect()
-        return Removed((*found.tags, *found.digests), found.id, freed)
+        return ImageRemoval((*found.tags, *found.digests), found.id, freed)
 
     async def tag(self, ref_or_id: str, name: str) -> ImageRecord:
         """Give an image another name, which another image loses. Raises NotFound; Invalid: not a name with a tag."""
@@ -217,7 +217,7 @@ class ImageManager:
 
     async def prune(
         self, users: Callable[[str], Sequence[str]], keep: Sequence[str], *, also_tagged: bool, dry_run: bool
-    ) -> Pruned:
+    ) -> PrunedImages:
         """Remove the images that no container uses and ``keep`` does not name; see ``remove_name`` for ``users``."""
         async with self._change:
             images = self.list()
@@ -230,7 +230,7 @@ class ImageManager:
         if not dry_run:
             self.interrupted.forget_all()
             await self.collect()
-        return Pruned(chosen, freed)
+        return PrunedImages(chosen, freed)
 
     @property
     def running_pulls(self) -> Sequence[Progress]:
@@ -302,10 +302,10 @@ class ImageManager:
             while (piece := await blocking.call_to_end(owner, next, pieces, None, deadline=None)) is not None:
                 yield piece
 
-    def _choose(self, ref_or_id: str) -> Chosen:
+    def _choose(self, ref_or_id: str) -> ExportedImage:
         found = self._get(ref_or_id)
         name = self._name_of(ref_or_id, found)
-        return Chosen(found, (name,) if name in found.tags else found.tags)
+        return ExportedImage(found, (name,) if name in found.tags else found.tags)
 
     async def collect(self) -> None:
         """Remove blobs and layers that no image and no running pull needs; an import or export postpones it to its end.

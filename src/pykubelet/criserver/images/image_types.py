@@ -59,7 +59,7 @@ class Layer(Struct, frozen=True):
     """Of an artifact: the path of the one file that the blob is. Its diff id is the blob's digest then."""
 
 
-class Verified(Struct, frozen=True):
+class VerifiedSignature(Struct, frozen=True):
     """A signature of an image that was verified when the image was pulled."""
 
     repository: str
@@ -92,7 +92,7 @@ class ImageRecord(Struct, frozen=True):
     """Digest of an artifact's configuration; it is a blob too."""
     checkpoint: str = ""
     """The name of the container whose checkpoint it is, by its manifest's annotation; empty: it is no checkpoint."""
-    verified: tuple[Verified, ...] = ()
+    verified: tuple[VerifiedSignature, ...] = ()
     """The signatures that were verified, as far as the image policy required one."""
 
     @property
@@ -131,7 +131,7 @@ class FsInfo(Struct, frozen=True):
     inodes_used: int
 
 
-class Removed(Struct, frozen=True):
+class ImageRemoval(Struct, frozen=True):
     """The result of a removal."""
 
     names: tuple[str, ...]
@@ -141,7 +141,7 @@ class Removed(Struct, frozen=True):
     freed: Bytes
 
 
-class Pruned(Struct, frozen=True):
+class PrunedImages(Struct, frozen=True):
     """The images that were, or would be, removed because nothing uses them."""
 
     images: "tuple[ImageRecord, ...]"

@@ -119,7 +119,7 @@ class ImageIndex:
     def _load(self) -> Iterable[ImageRecord]:
         try:
             data = read_again(partial(read_regular, self._path, _LONGEST))
-            version = decode_json(data, _Versioned).version
+            version = decode_json(data, _VersionedIndex).version
             if version != _VERSION:
                 raise Invalid(f"it has version {version}; this program supports version {_VERSION}")
             return self._sound(_decoder.decode(data).images)
@@ -212,7 +212,7 @@ def quarantined_names(index: Path) -> dict[str, str]:
     found = {}
     for number, each in enumerate(_quarantined(quarantine_of(index)) or ()):
         with suppress(*_DAMAGE):
-            named = decode_json(each, _Named)
+            named = decode_json(each, _NamedImage)
             identity = named.id[:_SHOWN] or f"number {number + 1}"
             found[identity] = next(iter((*named.tags, *named.digests)), "without a name")[:_SHOWN]
             continue
@@ -230,11 +230,11 @@ def _quarantined(file: Path) -> tuple[Raw, ...] | None:
         return None
 
 
-class _Named(Struct, frozen=True):
+class _NamedImage(Struct, frozen=True):
     id: str = ""
     tags: tuple[str, ...] = ()
     digests: tuple[str, ...] = ()
 
 
-class _Versioned(Struct, frozen=True):
+class _VersionedIndex(Struct, frozen=True):
     version: int

@@ -100,7 +100,7 @@ class _Document(Struct, frozen=True):
     fs_layers: msgspec.Raw | None = field(name="fsLayers", default=None)
 
 
-class _Typed(Struct, frozen=True):
+class _TypedManifest(Struct, frozen=True):
     media_type: str = field(name="mediaType", default="")
 
 
@@ -143,7 +143,7 @@ def digest_as(digest: str, data: bytes) -> str:
 def media_type_of(data: bytes, default: str = OCI_MANIFEST) -> str:
     """The media type in a document; it is optional in OCI documents."""
     try:
-        return decode_json(data, _Typed).media_type or default
+        return decode_json(data, _TypedManifest).media_type or default
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return default
 

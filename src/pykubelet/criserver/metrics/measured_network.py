@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from pykubelet.criserver.cni import Attached, AttachRequest
+from pykubelet.criserver.cni import AttachRequest, PodAddresses
 from pykubelet.criserver.metrics.server_metrics import SET_UP, TEAR_DOWN, ServerMetrics
 from pykubelet.criserver.sandbox.sandbox_interfaces import PodNetwork
 from pykubelet.criserver.types import SandboxID
@@ -15,7 +15,7 @@ class MeasuredNetwork:
         self._network = network
         self._metrics = metrics
 
-    async def attach(self, request: AttachRequest) -> Attached:
+    async def attach(self, request: AttachRequest) -> PodAddresses:
         """Attach a network namespace; it gets addresses."""
         with self._metrics.network(SET_UP):
             return await self._network.attach(request)

@@ -22,7 +22,7 @@ from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.files.decoding import decode_json
-from pykubelet.base.proc import Completed, ExitError, ProgramTimeout, run
+from pykubelet.base.proc import CompletedProgram, ExitError, ProgramTimeout, run
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.oci.command import Command, directory_prefix
 from pykubelet.criserver.oci.fifo import SHELL, fifo_of, release_exec_fifo
@@ -229,7 +229,7 @@ class OciRuntime:
         code = completed.returncode
         return ExecResult(code if code >= 0 else 128 - code, completed.stdout, completed.stderr)
 
-    async def _run_command(self, argv: list[str], command: Command, of_stream: int) -> Completed:
+    async def _run_command(self, argv: list[str], command: Command, of_stream: int) -> CompletedProgram:
         def started(pid: int) -> None:
             command.runtime = pid
 
@@ -319,7 +319,7 @@ def _words(path: Path) -> str:
     return found[-1] if found else ""
 
 
-async def _end_command(task: "asyncio.Future[Completed]", command: Command) -> None:
+async def _end_command(task: "asyncio.Future[CompletedProgram]", command: Command) -> None:
     """Kill a command with its descendants; the runtime, its parent, reaps it and ends by itself."""
     if not task.done():
         await _kill(command)

@@ -38,7 +38,7 @@ class StoredRecords(Generic[Record]):
         await self._writer.change_or_defer(identity, partial(self._delete, identity))
 
 
-class Recorded(Protocol[Record]):
+class RecordedItem(Protocol[Record]):
     """An item in the memory of the server that has a record."""
 
     record: Record
@@ -53,11 +53,11 @@ class RecordChanges(Generic[Record]):
     def __init__(self, stored: StoredRecords[Record]) -> None:
         self._stored: StoredRecords[Record] = stored
 
-    async def put(self, item: Recorded[Record], record: Record) -> None:
+    async def put(self, item: RecordedItem[Record], record: Record) -> None:
         """Replace the record. Nothing was changed after Transient: the disk is full; Permanent: an impossible phase."""
         await _change(item, record, self._stored.put)
 
-    async def note(self, item: Recorded[Record], record: Record) -> None:
+    async def note(self, item: RecordedItem[Record], record: Record) -> None:
         """Replace the record; deferred if the disk is full, since the next server sees the change on the machine.
 
         Permanent: the phase is impossible; nothing was changed.
@@ -65,7 +65,7 @@ class RecordChanges(Generic[Record]):
         await _change(item, record, self._stored.note)
 
 
-async def _change(item: Recorded[Record], record: Record, store: Callable[[Record], Awaitable[None]]) -> None:
+async def _change(item: RecordedItem[Record], record: Record, store: Callable[[Record], Awaitable[None]]) -> None:
     item.check(record)
 
     async def work() -> None:

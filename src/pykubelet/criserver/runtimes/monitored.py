@@ -8,7 +8,7 @@ from typing import Final
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.criserver.conmon import Conmon, ConmonControl, Exit, Launch, Launched
+from pykubelet.criserver.conmon import Conmon, ConmonControl, Exit, LaunchedContainer, LaunchParameters
 from pykubelet.criserver.conmon.find_and_kill import kill_group, monitors, noted_monitor, noted_number
 from pykubelet.criserver.oci import ExecResult, OciRuntime
 from pykubelet.criserver.oci.runtime import Features
@@ -39,10 +39,10 @@ class MonitoredRuntime:
         """The optional features of the OCI runtime."""
         return await self.oci.features()
 
-    async def create(self, task: Task, streams: TaskStreams) -> Launched:
+    async def create(self, task: Task, streams: TaskStreams) -> LaunchedContainer:
         """Start a conmon, which calls the OCI runtime. Errors as of ``Conmon.launch``."""
         return await self._conmon.launch(
-            Launch(
+            LaunchParameters(
                 container=task.id,
                 bundle=task.bundle,
                 log=streams.log,

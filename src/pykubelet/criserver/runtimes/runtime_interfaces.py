@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.criserver.conmon import Exit, Launched
+from pykubelet.criserver.conmon import Exit, LaunchedContainer
 from pykubelet.criserver.oci import ExecResult
 from pykubelet.criserver.oci.runtime import Features
 from pykubelet.criserver.streaming.commands.session import ExecSession
@@ -94,7 +94,7 @@ class ContainerRuntime(Protocol):
         """The optional features."""
         ...
 
-    async def create(self, task: Task, streams: TaskStreams) -> Launched:
+    async def create(self, task: Task, streams: TaskStreams) -> LaunchedContainer:
         """Create the first process; its program does not run yet. After an error the caller must undo the rest."""
         ...
 

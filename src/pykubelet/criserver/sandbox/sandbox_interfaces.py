@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from pykubelet.criserver.cni import Attached, AttachRequest
+from pykubelet.criserver.cni import AttachRequest, PodAddresses
 from pykubelet.criserver.container.container_interfaces import ImageFacts, RootFilesystems
 from pykubelet.criserver.types import SandboxID
 
@@ -23,7 +23,7 @@ class Containers(Protocol):
 class PodNetwork(Protocol):
     """The pod network."""
 
-    async def attach(self, request: AttachRequest) -> Attached:
+    async def attach(self, request: AttachRequest) -> PodAddresses:
         """Attach a network namespace; it gets addresses."""
         ...
 

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from pykubelet.base import tracing
 from pykubelet.base.units import MIB
 from pykubelet.criserver.server.errors import status_of
-from pykubelet.criserver.server.request_text import Received, received
+from pykubelet.criserver.server.request_text import ReceivedRequest, received
 
 _log = logging.getLogger(__name__)
 _Context = grpc.aio.ServicerContext[Message, Message]
@@ -42,7 +42,7 @@ class Calls:
         """Serve a call with one reply."""
         title, attributes = tracing.rpc_span(self._service, name)
 
-        async def handle(given: Received[_Request], context: _Context) -> Message:
+        async def handle(given: ReceivedRequest[_Request], context: _Context) -> Message:
             end, result = self._begin(name, given), grpc.StatusCode.CANCELLED
             try:
                 if tracing.recording():
@@ -68,7 +68,7 @@ class Calls:
     ) -> None:
         """Serve a call with a stream of replies."""
 
-        async def handle(given: Received[_Request], context: _Context) -> AsyncGenerator[Message, None]:
+        async def handle(given: ReceivedRequest[_Request], context: _Context) -> AsyncGenerator[Message, None]:
             end, result = self._begin(name, given), grpc.StatusCode.CANCELLED
             try:
                 async for reply in function(given.checked()):
@@ -102,7 +102,7 @@ class Calls:
 
         self._methods[name] = grpc.stream_stream_rpc_method_handler(handle, request.FromString, _serialise)
 
-    def _begin(self, name: str, given: Received[Any]) -> Callable[[str], None] | None:
+    def _begin(self, name: str, given: ReceivedRequest[Any]) -> Callable[[str], None] | None:
         return None if self._observer is None else self._observer.begin(name, given.message)
 
     def handler(self) -> "grpc.GenericRpcHandler[Any, Message]":

@@ -12,7 +12,7 @@ from pykubelet.base.errors import Invalid
 _Request = TypeVar("_Request", bound=Message)
 
 
-class Received(Struct, Generic[_Request], frozen=True):
+class ReceivedRequest(Struct, Generic[_Request], frozen=True):
     """A request as received, before its strings are checked."""
 
     message: _Request
@@ -26,9 +26,9 @@ class Received(Struct, Generic[_Request], frozen=True):
         return self.message
 
 
-def received(request: type[_Request]) -> Callable[[bytes], Received[_Request]]:
+def received(request: type[_Request]) -> Callable[[bytes], ReceivedRequest[_Request]]:
     """Return the deserializer of a call. Most requests have no zero byte at all, so that checking them costs little."""
-    return lambda data: Received(request.FromString(data), b"\0" in data)
+    return lambda data: ReceivedRequest(request.FromString(data), b"\0" in data)
 
 
 def check_text(request: Message) -> None:

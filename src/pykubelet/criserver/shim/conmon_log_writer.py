@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pykubelet.base.errors import NotFound
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.conmon import Conmon, Launch, Launched
+from pykubelet.criserver.conmon import Conmon, LaunchedContainer, LaunchParameters
 from pykubelet.criserver.conmon.find_and_kill import noted_monitor, noted_number
 from pykubelet.criserver.oci.fifo import SHELL
 from pykubelet.criserver.processes import open_process, reference
@@ -50,10 +50,10 @@ class ShimLogs:
     def __init__(self, conmon: Conmon) -> None:
         self._conmon = conmon
 
-    async def open(self, task: Task, streams: TaskStreams) -> tuple[Launched, FifoPaths]:
+    async def open(self, task: Task, streams: TaskStreams) -> tuple[LaunchedContainer, FifoPaths]:
         """Start a conmon; returns it, with the holder's PID, and the FIFOs for the shim. Errors as of conmon's."""
         launched = await self._conmon.launch(
-            Launch(
+            LaunchParameters(
                 container=task.id,
                 bundle=task.bundle,
                 log=streams.log,

@@ -20,7 +20,7 @@ from pykubelet.criserver.oci.command import in_container
 from pykubelet.criserver.oci.exectree import kill_tree
 from pykubelet.criserver.runtimes import Task
 from pykubelet.criserver.shim.shim_files import TaskFiles
-from pykubelet.criserver.shim.task_client import Ended, FifoPaths, TaskClient
+from pykubelet.criserver.shim.task_client import FifoPaths, ProcessEnd, TaskClient
 from pykubelet.criserver.streaming.pipes import PipeReader, PipeWriter
 
 _DRAIN: Final[Seconds] = 2.0
@@ -83,7 +83,7 @@ class ShimExec:
                 self._input = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
                 await asyncio.sleep(_PAUSE)
 
-    async def wait(self) -> Ended:
+    async def wait(self) -> ProcessEnd:
         """Wait for the end of the command."""
         return await self._client.wait(self._task.id, self.id)
 

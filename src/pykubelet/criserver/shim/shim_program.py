@@ -21,7 +21,7 @@ from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.proc import ExitError, run
 from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.shim.task_client import NAMESPACE, VERSIONS, Ended, ended
+from pykubelet.criserver.shim.task_client import NAMESPACE, VERSIONS, ProcessEnd, ended
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.filesystems.removal import remove_tree
 from pykubelet.pb import shim_task_pb2 as api
@@ -133,7 +133,7 @@ class ShimProgram:
             extensions=[] if self.options is None else [api.BootstrapExtension(value=self.options)],
         ).SerializeToString()
 
-    async def delete(self, task: str, bundle: Path, events: Path) -> Ended | None:
+    async def delete(self, task: str, bundle: Path, events: Path) -> ProcessEnd | None:
         """Kill and remove what a dead shim has left of a task; its exit, if the program tells one. Idempotent."""
         argv = [*self._argv(task, events, ""), "-bundle", str(bundle), "delete"]
         try:

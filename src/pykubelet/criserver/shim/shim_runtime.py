@@ -22,7 +22,7 @@ from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, Pykube
 from pykubelet.base.proc import ProgramTimeout
 from pykubelet.base.text import printable
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.criserver.conmon import Exit, Launched
+from pykubelet.criserver.conmon import Exit, LaunchedContainer
 from pykubelet.criserver.oci import ExecResult
 from pykubelet.criserver.oci.command import in_container
 from pykubelet.criserver.oci.exectree import kill_all
@@ -37,7 +37,7 @@ from pykubelet.criserver.shim.shim_files import Mark, ShimNote, TaskFiles
 from pykubelet.criserver.shim.shim_program import ShimProgram
 from pykubelet.criserver.shim.shim_session import ShimControl, ShimSession
 from pykubelet.criserver.shim.stray_shims import end_strays, shim_process
-from pykubelet.criserver.shim.task_client import Ended, FifoPaths, TaskClient
+from pykubelet.criserver.shim.task_client import FifoPaths, ProcessEnd, TaskClient
 from pykubelet.criserver.shim.ttrpc_client import ShimGone
 from pykubelet.criserver.streaming.commands.session import ExecSession
 from pykubelet.criserver.streaming.streaming_types import StreamControl
@@ -87,11 +87,11 @@ class ShimRuntime:
         """The optional features of the shim's containers."""
         return await self._parts.features()
 
-    async def create(self, task: Task, streams: TaskStreams) -> Launched:
+    async def create(self, task: Task, streams: TaskStreams) -> LaunchedContainer:
         """Create a task; a sandbox's own starts the shim. Not interrupted: the shim would create it nevertheless."""
         return await shielded(lambda: self._create(task, streams))
 
-    async def _create(self, task: Task, streams: TaskStreams) -> Launched:
+    async def _create(self, task: Task, streams: TaskStreams) -> LaunchedContainer:
         files = self._files(task)
         await blocking.call_to_end(_owner(task), files.make, task.bundle)
         if task.of_sandbox:
@@ -102,7 +102,7 @@ class ShimRuntime:
             monitor = kept.monitor
         await blocking.call_to_end(_owner(task), files.mark, Mark.CREATED)
         pid = await client.create(task.id, str(files.directory), fifos, self._program.options)
-        return Launched(pid, monitor)
+        return LaunchedContainer(pid, monitor)
 
     async def start(self, task: Task) -> None:
         """Let the program run."""
@@ -232,7 +232,7 @@ class ShimRuntime:
         await blocking.call_to_end(_owner(task), files.note_shim, ShimNote(bootstrap, process))
         return client
 
-    async def _ended(self, task: Task) -> Ended | None:
+    async def _ended(self, task: Task) -> ProcessEnd | None:
         """Wait for the end of a task, also of a shim that dies; None: the exit is unknown."""
         try:
             try:
@@ -327,7 +327,7 @@ class ShimRuntime:
             await blocking.call_to_end(_owner(task), end_strays, task.id)
         await self._remove_rest(task)
 
-    async def _remove_rest(self, task: Task) -> Ended | None:
+    async def _remove_rest(self, task: Task) -> ProcessEnd | None:
         """Remove what a dead shim has left of a task; its exit, if the shim's program tells one."""
         files = self._files(task)
         if not await blocking.call(_owner(task), files.has, Mark.CREATED):

@@ -27,7 +27,7 @@ _LATEST: Final = 2**63 - 1
 _PREFIX: Final = "types.containerd.io/opencontainers/runtime-spec/1/"
 
 
-class Ended(Struct, frozen=True):
+class ProcessEnd(Struct, frozen=True):
     """The end of a process; ``at`` in nanoseconds since the epoch."""
 
     code: int
@@ -75,7 +75,7 @@ class TaskClient:
         """Read the state of a process."""
         return await self._call("State", api.StateRequest(id=task, exec_id=exec_id), api.StateResponse)
 
-    async def wait(self, task: str, exec_id: str = "") -> Ended:
+    async def wait(self, task: str, exec_id: str = "") -> ProcessEnd:
         """Wait for the end of a process."""
         reply = await self._call("Wait", api.WaitRequest(id=task, exec_id=exec_id), api.WaitResponse, None)
         return ended(reply.exit_status, reply.exited_at)
@@ -124,13 +124,13 @@ class TaskClient:
         return await self.connection.call(self._service, method, request, reply, namespace=NAMESPACE, timeout=timeout)
 
 
-def ended(status: int, at: Timestamp) -> Ended:
+def ended(status: int, at: Timestamp) -> ProcessEnd:
     """The end of a process as a shim tells it; numbers that CRI cannot express become 255 and the next possible time.
 
     Go's zero time becomes 0.
     """
     code = status if status <= _LARGEST_CODE else _UNKNOWN_CODE
-    return Ended(code, min(max(0, at.seconds * 1_000_000_000 + at.nanos), _LATEST))
+    return ProcessEnd(code, min(max(0, at.seconds * 1_000_000_000 + at.nanos), _LATEST))
 
 
 def _any(kind: str, value: Mapping[str, object]) -> Any:

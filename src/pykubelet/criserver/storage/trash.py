@@ -67,7 +67,7 @@ class TrashUsage(Struct, frozen=True):
     inodes: int = 0
 
 
-class Undeleted(Struct, frozen=True):
+class UndeletedTree(Struct, frozen=True):
     """A tree whose last deletion failed; it is retried. ``since``: Unix time of the first failure."""
 
     name: str
@@ -126,10 +126,10 @@ class Trash:
         """Delete soon what has been moved to the trash. Call it in the event loop."""
         self._wakeup.wake()
 
-    def undeleted(self) -> list[Undeleted]:
+    def undeleted(self) -> list[UndeletedTree]:
         """The trees that cannot be deleted now, each with the reason."""
         now = self._clock.now()
-        return [Undeleted(name, error, self._since.get(name, now)) for name, error in self._guard.failing.items()]
+        return [UndeletedTree(name, error, self._since.get(name, now)) for name, error in self._guard.failing.items()]
 
     async def usage(self) -> TrashUsage:
         """The space that is used until the deletion. Raises PykubeletError or OSError if it is unknown now."""

@@ -77,7 +77,7 @@ class _Standby:
             return False
         return not self._task.done()
 
-    async def result(self) -> proc.Completed:
+    async def result(self) -> proc.CompletedProgram:
         """Wait for the end of the work. A cancellation kills the worker. TimeoutError: it took too long."""
         self._channel.close()
         async with asyncio.timeout(_TIMEOUT):
@@ -245,7 +245,7 @@ async def _run_worker(
 
 async def _completed(
     arguments: tuple[str, ...], descriptors: tuple[int, ...], standby: _Standby | None
-) -> proc.Completed:
+) -> proc.CompletedProgram:
     if standby is not None:
         if standby.assign((arguments[0], *arguments[2:]), descriptors):
             try:
@@ -273,7 +273,7 @@ def lock_layer(directory: Path, kind: int) -> int:
     return fd
 
 
-def _decode(done: proc.Completed, what: str) -> Outcome:
+def _decode(done: proc.CompletedProgram, what: str) -> Outcome:
     try:
         # It may contain names that are not valid UTF-8, which msgspec's own decoder rejects.
         return convert(json.loads(done.stdout), Outcome)

@@ -6,6 +6,6 @@ protocols ``spdy_client.py``, ``forward_spdy.py``, ``websocket.py`` and ``forwar
 """
 
 from pykubelet.criserver.streaming.server import StreamingServer
-from pykubelet.criserver.streaming.streaming_types import AttachTo, Execution, Forward
+from pykubelet.criserver.streaming.streaming_types import AttachTarget, Execution, Forward
 
-__all__ = ["AttachTo", "Execution", "Forward", "StreamingServer"]
+__all__ = ["AttachTarget", "Execution", "Forward", "StreamingServer"]

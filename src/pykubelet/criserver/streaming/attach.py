@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 from pykubelet.base.files.safe_path import proc_path
-from pykubelet.criserver.streaming.streaming_types import AttachTo, Channel, Client, EndOfInput, Size
+from pykubelet.criserver.streaming.streaming_types import AttachTarget, Channel, Client, EndOfInput, Size
 
 _PACKET: Final = 32768 + 1
 _INPUT: Final = 8192
@@ -16,7 +16,7 @@ _CHANNELS: Final = {2: Channel.STDOUT, 3: Channel.STDERR}
 """Channels by the first byte of conmon's packets."""
 
 
-async def attach(target: AttachTo, client: Client) -> None:
+async def attach(target: AttachTarget, client: Client) -> None:
     """Copy the streams until the container or the client ends.
 
     A session whose input ends is closed if the container's stdin stays open for other clients: nothing else would end
@@ -42,7 +42,7 @@ async def attach(target: AttachTo, client: Client) -> None:
         await client.finish(0)
 
 
-def _connect(target: AttachTo) -> socket.socket:
+def _connect(target: AttachTarget) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
         directory = os.open(target.bundle, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -57,7 +57,7 @@ def _connect(target: AttachTo) -> socket.socket:
     return connection
 
 
-async def _pump(connection: socket.socket, target: AttachTo, client: Client) -> bool:
+async def _pump(connection: socket.socket, target: AttachTarget, client: Client) -> bool:
     """Copy output to the client. Returns True if the container has ended, False if the client has gone."""
     loop = asyncio.get_running_loop()
     wanted = {Channel.STDOUT: target.streams.stdout, Channel.STDERR: target.streams.stderr}
@@ -76,7 +76,7 @@ async def _pump(connection: socket.socket, target: AttachTo, client: Client) -> 
                 return False
 
 
-async def _listen(connection: socket.socket, target: AttachTo, client: Client) -> bool:
+async def _listen(connection: socket.socket, target: AttachTarget, client: Client) -> bool:
     """Copy the client's input. Returns True if the input has ended, False if the client has gone."""
     loop = asyncio.get_running_loop()
     async for what in client.receive():

@@ -27,7 +27,7 @@ _OVERHEAD: Final = 64
 async def forward(target: Forward, ports: Sequence[int], socket: web.WebSocketResponse) -> None:
     """Connect each port to its channels until the client disconnects or all connections have ended."""
     channels = Channels(socket)
-    held = _Held()
+    held = _HeldBytes()
     pipes = {2 * index: _Pipe(channels=channels, number=2 * index, held=held) for index in range(len(ports[:_MOST]))}
     for (number, _), port in zip(pipes.items(), ports, strict=False):
         for channel in (number, number + 1):
@@ -50,7 +50,7 @@ async def _all(target: Forward, ports: Sequence[int], channels: Channels, pipes:
             group.create_task(_one(target, port, channels, pipe), name=f"forward-{port}")
 
 
-class _Held:
+class _HeldBytes:
     """The bytes of one client that the pod has not read yet."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class _Held:
 class _Pipe:
     """The data channel of one port."""
 
-    def __init__(self, *, channels: Channels, number: int, held: _Held) -> None:
+    def __init__(self, *, channels: Channels, number: int, held: _HeldBytes) -> None:
         self._channels = channels
         self.number = number
         self._held = held

@@ -21,7 +21,7 @@ from pykubelet.criserver.streaming.attach import attach
 from pykubelet.criserver.streaming.commands.detached import DetachedExecs
 from pykubelet.criserver.streaming.commands.execute import Executor, execute
 from pykubelet.criserver.streaming.session_limits import SessionLimits, bounds, longest_message
-from pykubelet.criserver.streaming.streaming_types import AttachTo, Client, Execution, Forward, Target
+from pykubelet.criserver.streaming.streaming_types import AttachTarget, Client, Execution, Forward, Target
 from pykubelet.criserver.streaming.tokens import Tokens
 
 _log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ _BACKLOG: Final = 512
 _HEADER: Final = 8 * KIB - 2
 """Limit of a header and of the request line, in bytes."""
 _HEADERS: Final = 64
-_KINDS: Final = {Execution: "exec", AttachTo: "attach", Forward: "portforward"}
+_KINDS: Final = {Execution: "exec", AttachTarget: "attach", Forward: "portforward"}
 
 
 class StreamingServer:
@@ -152,11 +152,11 @@ class StreamingServer:
             await forward_websocket.forward(target, _ports(request) or target.ports, connected)
         return connected
 
-    async def _run(self, target: Execution | AttachTo, client: Client) -> None:
+    async def _run(self, target: Execution | AttachTarget, client: Client) -> None:
         match target:
             case Execution():
                 await execute(target, self._executor, client, self._detached)
-            case AttachTo():
+            case AttachTarget():
                 await attach(target, client)
             case _:
                 assert_never(target)

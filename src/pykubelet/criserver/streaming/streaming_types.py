@@ -48,7 +48,7 @@ class StreamControl(Protocol):
         ...
 
 
-class AttachTo(Struct, frozen=True):
+class AttachTarget(Struct, frozen=True):
     """A container to attach to. ``bundle`` is the directory with conmon's socket."""
 
     container: str
@@ -75,7 +75,7 @@ class Forward(Struct, frozen=True):
         return f"forward/{self.sandbox}"
 
 
-Target: TypeAlias = Execution | AttachTo | Forward
+Target: TypeAlias = Execution | AttachTarget | Forward
 
 
 class Size(Struct, frozen=True):

@@ -37,7 +37,7 @@ _MAX_CACHED = 10_000
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Written(Struct):
+class UnpackedLayer(Struct):
     """The result of unpacking a layer."""
 
     bytes: int = 0
@@ -54,7 +54,7 @@ class Extractor:
     """Writes entries below ``/``, the root of the process, which is the layer's directory."""
 
     def __init__(self, account: Account, *, merged: bool = False) -> None:
-        self.written = Written()
+        self.written = UnpackedLayer()
         self._account = account
         self._merged = merged
         self._late: dict[int, tuple[str, int, bytes]] = {}
@@ -69,7 +69,7 @@ class Extractor:
         self._directories: dict[str, str] = {}
         """Checked directory paths by the directory part of entries' names."""
 
-    def extract(self, reader: TarReader) -> Written:
+    def extract(self, reader: TarReader) -> UnpackedLayer:
         """Write all entries. Raises BadLayer, or OSError from the file system (disk full, for example)."""
         for entry in reader:
             path = self._inside(entry.name)

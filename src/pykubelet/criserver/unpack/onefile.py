@@ -7,7 +7,7 @@ from typing import IO
 
 from pykubelet.base.units import MIB
 from pykubelet.criserver.unpack.account import Account
-from pykubelet.criserver.unpack.extract import Written
+from pykubelet.criserver.unpack.extract import UnpackedLayer
 from pykubelet.criserver.unpack.limits import BadLayer
 
 _CHUNK = 1 * MIB
@@ -15,7 +15,7 @@ _MAX_DEPTH = 512
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def write_file(source: IO[bytes], path: str, algorithm: str, account: Account) -> tuple[Written, str]:
+def write_file(source: IO[bytes], path: str, algorithm: str, account: Account) -> tuple[UnpackedLayer, str]:
     """Copy ``source`` to the file ``path`` below ``/``, with its directories; returns also the content's digest.
 
     The file belongs to root and is readable to all. Its directories are not reported as implicit ones: they have the
@@ -40,4 +40,4 @@ def write_file(source: IO[bytes], path: str, algorithm: str, account: Account) -
             view = memoryview(piece)
             while view:
                 view = view[target.write(view) :]
-    return Written(bytes=account.bytes, inodes=account.inodes), f"{algorithm}:{found.hexdigest()}"
+    return UnpackedLayer(bytes=account.bytes, inodes=account.inodes), f"{algorithm}:{found.hexdigest()}"

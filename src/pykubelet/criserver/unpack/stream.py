@@ -25,7 +25,7 @@ _SKIPPABLE = (0x184D2A50, 0x184D2A5F)
 _ZSTD_WINDOW = 128 * MIB
 
 
-class _Counted:
+class _CountingFile:
     """A file that counts the bytes read, and returns its first bytes again after the magic number was read."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -51,7 +51,7 @@ def plain_chunks(file: IO[bytes], limits: Limits) -> Iterator[bytes]:
 
     Raises BadLayer for damaged data and for data beyond the limits.
     """
-    source = _Counted(file)
+    source = _CountingFile(file)
     total = 0
     for chunk in _decompressed(source):
         total += len(chunk)
@@ -62,7 +62,7 @@ def plain_chunks(file: IO[bytes], limits: Limits) -> Iterator[bytes]:
         yield chunk
 
 
-def _decompressed(source: _Counted) -> Iterator[bytes]:
+def _decompressed(source: _CountingFile) -> Iterator[bytes]:
     if source.magic.startswith(_GZIP):
         return _gunzip(source)
     number = int.from_bytes(source.magic, "little")
@@ -71,7 +71,7 @@ def _decompressed(source: _Counted) -> Iterator[bytes]:
     return iter(lambda: source.read(_CHUNK), b"")
 
 
-def _gunzip(source: _Counted) -> Iterator[bytes]:
+def _gunzip(source: _CountingFile) -> Iterator[bytes]:
     """Decompress all members of a gzip file, one after the other; estargz creates thousands of them."""
     member = zlib.decompressobj(wbits=31)
     window = _READ
@@ -98,7 +98,7 @@ def _gunzip(source: _Counted) -> Iterator[bytes]:
         raise BadLayer("the layer's gzip data end too early")
 
 
-def _unzstd(source: _Counted) -> Iterator[bytes]:
+def _unzstd(source: _CountingFile) -> Iterator[bytes]:
     import zstandard  # only where a layer needs it
 
     decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)

@@ -31,7 +31,7 @@ from pykubelet.kubelet.actuate.volumes.volume_interfaces import ConfigReader
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.admission import REJECTIONS
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.outcome import Failure, Prepared, SyncAction
+from pykubelet.kubelet.types.outcome import Failure, PreparationResult, SyncAction
 from pykubelet.kubelet.types.reports.events import WARNING, Reason
 from pykubelet.kubelet.types.reports.timeline import Step
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus, RuntimePod
@@ -65,18 +65,20 @@ class PodResources:
         self._deps = deps
         self._prepared: set[PodUID] = set()
 
-    async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> Prepared:
+    async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> PreparationResult:
         """Create or refresh the pod's cgroup, directory and volumes; returns the failures.
 
-        Volumes of a new pod that only wait for a token are not set up here but by ``Prepared.rest``, so that the
-        sandbox can be created meanwhile.
+        Volumes of a new pod that only wait for a token are not set up here but by ``PreparationResult.rest``, so that
+        the sandbox can be created meanwhile.
         """
         ref, timeline = ref_of(pod), self._deps.telemetry.timeline
         if claims := claimed_devices(pod):
             message = f"{_UNPREPARED}: {_NO_DRA}: {', '.join(claims)}"
             self._deps.telemetry.events.event(ref, WARNING, Reason.FAILED_PREPARE_DYNAMIC_RESOURCES, message)
             name = pod.metadata.name
-            return Prepared((Failure(SyncAction.PREPARE, name, Reason.FAILED_PREPARE_DYNAMIC_RESOURCES, message),))
+            return PreparationResult(
+                (Failure(SyncAction.PREPARE, name, Reason.FAILED_PREPARE_DYNAMIC_RESOURCES, message),)
+            )
         first = ref.uid not in self._prepared
         try:
             if first:
@@ -88,10 +90,10 @@ class PodResources:
         except PykubeletError as error:
             message = f"unable to ensure pod container exists: {error}"
             self._deps.telemetry.events.event(ref, WARNING, Reason.FAILED_TO_CREATE_POD_CONTAINER, message)
-            return Prepared((_failure(pod, Reason.FAILED_TO_CREATE_POD_CONTAINER, error),))
+            return PreparationResult((_failure(pod, Reason.FAILED_TO_CREATE_POD_CONTAINER, error),))
         if first and not status.sandboxes and self._lacks_only_tokens(pod):
-            return Prepared(rest=lambda: self._prepare_volumes(pod, status))
-        return Prepared(await self._prepare_volumes(pod, status))
+            return PreparationResult(rest=lambda: self._prepare_volumes(pod, status))
+        return PreparationResult(await self._prepare_volumes(pod, status))
 
     async def _prepare_volumes(self, pod: Pod, status: PodRuntimeStatus) -> tuple[Failure, ...]:
         ref, timeline = ref_of(pod), self._deps.telemetry.timeline

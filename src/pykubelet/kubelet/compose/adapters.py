@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.concurrency.thread_calls import Hung
+from pykubelet.base.concurrency.thread_calls import HungCall
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cgroups.qos_levels import QosLevels
 from pykubelet.kubelet.actuate.cri import CriClient, CriTimeout
@@ -30,7 +30,7 @@ from pykubelet.kubelet.report.metrics import (
     PlegMetrics,
     ProbeMetrics,
     ProbeSample,
-    Protected,
+    ProtectedMemory,
     count_ephemeral,
     count_runtime,
 )
@@ -272,7 +272,7 @@ class NodeCounter(Struct, frozen=True, kw_only=True):
             pleg_last_seen=self.pleg_meter.last,
             volumes=self.volumes.counts(),
             plugins=self.csi.drivers.counts() if self.csi is not None else {},
-            protected=None if memory is None else Protected(min=memory.min or 0, low=memory.low or 0),
+            protected=None if memory is None else ProtectedMemory(min=memory.min or 0, low=memory.low or 0),
         )
 
 
@@ -283,7 +283,7 @@ class HungCalls:
         self._by_uid = by_uid
         self._events = events
 
-    def __call__(self, hung: Hung) -> None:
+    def __call__(self, hung: HungCall) -> None:
         """Record an event of the pod. Calls of components and of removed pods are only logged and counted elsewhere."""
         uid = pod_of_call(hung.owner)
         pod = self._by_uid(uid) if uid is not None else None

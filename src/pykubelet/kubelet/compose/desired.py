@@ -34,7 +34,7 @@ class ObjectUsers:
         self._post(self._pods.using(keys))
 
 
-class Desired(Struct, frozen=True, kw_only=True):
+class DesiredComponents(Struct, frozen=True, kw_only=True):
     """The components that say which pods run here."""
 
     sources: Sources
@@ -47,7 +47,7 @@ class Desired(Struct, frozen=True, kw_only=True):
 
 def build_desired(
     foundation: Foundation, *, actuators: Actuators, observers: Observers, registered: Callable[[], Node | None]
-) -> Desired:
+) -> DesiredComponents:
     """Build the stage. ``registered`` returns the Node object of the API server; None without one."""
     settings, clock = foundation.settings, foundation.recorders.clock
     sources = Sources(
@@ -77,4 +77,4 @@ def build_desired(
     )
     objects = foundation.access.objects if foundation.access is not None else foundation.manifests.objects
     users = ObjectUsers(objects, foundation.tables.pods, post=foundation.tables.queue.post_affected)
-    return Desired(sources=sources, node=node, admission=admission, users=users)
+    return DesiredComponents(sources=sources, node=node, admission=admission, users=users)

@@ -10,7 +10,7 @@ from pykubelet.kubelet.compose.actuate import build_actuate
 from pykubelet.kubelet.compose.cluster.cluster_interfaces import ClusterDeps
 from pykubelet.kubelet.compose.cluster.entry import cluster_builder
 from pykubelet.kubelet.compose.control import Control, build_control
-from pykubelet.kubelet.compose.desired import Desired, build_desired
+from pykubelet.kubelet.compose.desired import DesiredComponents, build_desired
 from pykubelet.kubelet.compose.foundation import Foundation
 from pykubelet.kubelet.compose.node.local_node import LocalNode
 from pykubelet.kubelet.compose.node.node_status import NodeHealth, NodeStatusDeps, NodeStatusReader
@@ -32,7 +32,7 @@ class Stages(Struct, frozen=True, kw_only=True):
     addresses: NodeAddresses
     cluster: "Cluster | None"
     """Node mode; None in standalone mode."""
-    desired: Desired
+    desired: DesiredComponents
     control: Control
     local_node: LocalNode
     """The Node object that the local API shows."""

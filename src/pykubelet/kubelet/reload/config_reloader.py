@@ -24,7 +24,7 @@ from pykubelet.kubelet.config.load import check_configuration
 from pykubelet.kubelet.config.plan.reload_plan import ConfigView, ReloadPlan, field_views, plan_reload
 from pykubelet.kubelet.reload.config_input import ConfigInput, Stamp
 from pykubelet.kubelet.reload.config_watch import watch
-from pykubelet.kubelet.reload.plan.settling import FileChange, Settling
+from pykubelet.kubelet.reload.plan.settling import FileChange, SettlingChanges
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, Reason
 
@@ -77,7 +77,7 @@ class ConfigReloader:
         self._error = ""
         self._error_at: Seconds = 0.0
         self._restart: tuple[str, ...] = ()
-        self._settling = Settling()
+        self._settling = SettlingChanges()
         self._requested = False
         self._retry_at: Seconds = math.inf
         self._retried = ""

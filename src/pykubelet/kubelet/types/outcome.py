@@ -38,7 +38,7 @@ class Failure:
     """Monotonic time of the end of its back-off, if it has one."""
 
 
-class Prepared(Struct, frozen=True):
+class PreparationResult(Struct, frozen=True):
     """The result of the preparation of a pod's cgroup, directories and volumes."""
 
     failures: tuple[Failure, ...] = ()

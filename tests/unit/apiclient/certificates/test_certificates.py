@@ -162,7 +162,7 @@ async def test_certificate_expired_when_issued_is_retried_with_back_off(
 
 
 @dataclass
-class Counted:
+class RenewalCounter:
     """Counts renewals."""
 
     failed: int = 0
@@ -178,7 +178,7 @@ class Counted:
 async def test_certificate_follows_the_template(api: Api, tmp_path: Path, authority: ClusterAuthority) -> None:
     store = CertificateStore(tmp_path, "kubelet-server")
     wanted: list[Template | None] = [None]
-    counted = Counted()
+    counted = RenewalCounter()
     manager = CertificateManager(
         client=api.client, store=store, template=lambda: wanted[0], clock=api.clock, observer=counted
     )
@@ -214,7 +214,7 @@ async def test_certificate_without_the_requested_names_is_not_requested_in_a_hur
     api: Api, tmp_path: Path, authority: ClusterAuthority, caplog: pytest.LogCaptureFixture
 ) -> None:
     template = serving_template("n", ["n"], ["10.0.0.1"])
-    store, counted = CertificateStore(tmp_path, "kubelet-server"), Counted()
+    store, counted = CertificateStore(tmp_path, "kubelet-server"), RenewalCounter()
     manager = CertificateManager(
         client=api.client, store=store, template=lambda: template, clock=api.clock, observer=counted
     )

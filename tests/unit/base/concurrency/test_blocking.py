@@ -22,7 +22,7 @@ def release() -> Iterator[threading.Event]:
     event.set()
 
 
-class _Begun:
+class _GatedFunction:
     """A function for a thread that waits for ``release``, and tells that it has begun."""
 
     def __init__(self, release: threading.Event) -> None:
@@ -89,7 +89,7 @@ async def test_owner_waits_for_its_own_calls_only_and_at_most_four_run(release: 
 async def test_call_past_its_deadline_is_given_up_reported_and_counted(
     release: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reported: list[thread_calls.Hung] = []
+    reported: list[thread_calls.HungCall] = []
     before = blocking.hung_total().get("volume", 0)
     with blocking.on_hung(reported.append):
         with pytest.raises(Transient, match=r"for volume/data has not ended within 0\.1 s"):
@@ -104,7 +104,7 @@ async def test_call_past_its_deadline_is_given_up_reported_and_counted(
 
 
 async def test_cancelled_call_is_left_at_once(release: threading.Event) -> None:
-    waits = _Begun(release)
+    waits = _GatedFunction(release)
     task = asyncio.create_task(blocking.call("pod/a", waits))
     await until(waits.begun.is_set)
     task.cancel()
@@ -113,7 +113,7 @@ async def test_cancelled_call_is_left_at_once(release: threading.Event) -> None:
 
 
 async def test_cancellation_of_a_call_to_its_end_waits_for_the_function(release: threading.Event) -> None:
-    waits = _Begun(release)
+    waits = _GatedFunction(release)
     task = asyncio.create_task(blocking.call_to_end("pod/a", waits))
     await until(waits.begun.is_set)
     for _ in range(3):
@@ -126,7 +126,7 @@ async def test_cancellation_of_a_call_to_its_end_waits_for_the_function(release:
 
 
 async def test_cancellation_of_a_call_to_its_end_is_passed_on_at_the_deadline(release: threading.Event) -> None:
-    waits = _Begun(release)
+    waits = _GatedFunction(release)
     task = asyncio.create_task(blocking.call_to_end("pod/a", waits, deadline=0.2))
     await until(waits.begun.is_set)
     task.cancel()

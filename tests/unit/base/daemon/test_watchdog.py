@@ -13,7 +13,7 @@ from pykubelet.base.daemon.watchdog import Watchdog
 from pykubelet.testing.clock import VirtualClock
 
 
-class Recorded(Notifier):
+class RecordingNotifier(Notifier):
     """Records what systemd is told, and whether that works."""
 
     def __init__(self, watchdog: float) -> None:
@@ -45,7 +45,7 @@ def _keep_faulthandler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_systemd_is_notified_four_times_within_the_timeout() -> None:
-    notifier, clock = Recorded(10), VirtualClock()
+    notifier, clock = RecordingNotifier(10), VirtualClock()
     async with running(notifier, lambda: None, clock):
         assert notifier.reported == ["WATCHDOG=1"]
         await clock.advance(2.4)
@@ -55,14 +55,14 @@ async def test_systemd_is_notified_four_times_within_the_timeout() -> None:
 
 
 async def test_daemon_that_is_unhealthy_for_a_moment_survives() -> None:
-    notifier, clock, faults = Recorded(10), VirtualClock(), [None, "a moment"]
+    notifier, clock, faults = RecordingNotifier(10), VirtualClock(), [None, "a moment"]
     async with running(notifier, lambda: faults.pop(0) if faults else None, clock):
         await clock.advance(9.9)
         assert notifier.reported.count("WATCHDOG=1") == 3, "systemd is told well before its timeout"
 
 
 async def test_unhealthy_daemon_is_silent_until_it_works_again() -> None:
-    notifier, clock, faults = Recorded(10), VirtualClock(), ["the sync loop is stuck\n"]
+    notifier, clock, faults = RecordingNotifier(10), VirtualClock(), ["the sync loop is stuck\n"]
     async with running(notifier, lambda: faults[0] if faults else None, clock):
         await clock.advance(15)
         assert "WATCHDOG=1" not in notifier.reported
@@ -74,7 +74,7 @@ async def test_unhealthy_daemon_is_silent_until_it_works_again() -> None:
 
 
 async def test_check_that_raises_is_followed_by_others() -> None:
-    notifier, clock, before = Recorded(10), VirtualClock(), item_failures().get("watchdog", 0)
+    notifier, clock, before = RecordingNotifier(10), VirtualClock(), item_failures().get("watchdog", 0)
 
     def fail() -> str | None:
         if item_failures()["watchdog"] == before:
@@ -88,7 +88,7 @@ async def test_check_that_raises_is_followed_by_others() -> None:
 
 
 async def test_failed_notification_is_repeated_once() -> None:
-    notifier, clock = Recorded(10), VirtualClock()
+    notifier, clock = RecordingNotifier(10), VirtualClock()
     notifier.failures = 3
     async with running(notifier, lambda: None, clock):
         await clock.advance(1)
@@ -100,6 +100,6 @@ async def test_failed_notification_is_repeated_once() -> None:
 
 
 async def test_watchdog_that_is_off_ends_at_once() -> None:
-    notifier, clock = Recorded(0), VirtualClock()
+    notifier, clock = RecordingNotifier(0), VirtualClock()
     await Watchdog(notifier, lambda: "broken", clock=clock).run()
     assert notifier.reported == []

@@ -47,19 +47,21 @@ def test_threads_may_need_a_type_for_the_first_time_at_once() -> None:
     assert (done.returncode, done.stdout) == (0, "whole\n"), done.stderr[-2000:]
 
 
-class _Named(msgspec.Struct):
+class _NamedItem(msgspec.Struct):
     name: str
     place: Path | None = None
 
 
 def test_values_and_misfits_are_those_of_msgspec() -> None:
-    assert decode_json('{"name": "a"}', _Named) == _Named("a")
+    assert decode_json('{"name": "a"}', _NamedItem) == _NamedItem("a")
     assert decode_json(b"[1]", list[int]) == [1]
-    assert convert({"name": "a", "place": "/b"}, _Named, dec_hook=lambda kind, value: kind(value)).place == Path("/b")
+    assert convert({"name": "a", "place": "/b"}, _NamedItem, dec_hook=lambda kind, value: kind(value)).place == Path(
+        "/b"
+    )
     with pytest.raises(msgspec.ValidationError, match="name"):
-        decode_json(b"{}", _Named)
+        decode_json(b"{}", _NamedItem)
     with pytest.raises(msgspec.ValidationError, match="str"):
-        convert({"name": 1}, _Named)
+        convert({"name": 1}, _NamedItem)
 
 
 def nested(levels: int, value: bytes = b"1") -> bytes:

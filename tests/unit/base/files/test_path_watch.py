@@ -33,7 +33,7 @@ def versions(top: Path) -> None:
         (top / version / "d" / "f").write_text(version)
 
 
-class Followed:
+class PathFollower:
     """Changes that the watch of a path reports; the watch is made again whenever the path leads elsewhere."""
 
     def __init__(self, make: Callable[[], PathWatch]) -> None:
@@ -55,9 +55,9 @@ class Followed:
 
 
 @asynccontextmanager
-async def followed(make: Callable[[], PathWatch]) -> AsyncIterator[Followed]:
+async def followed(make: Callable[[], PathWatch]) -> AsyncIterator[PathFollower]:
     """Follow a path, which is watched from the beginning of the block on."""
-    seen = Followed(make)
+    seen = PathFollower(make)
     task = asyncio.create_task(seen.run(), name="followed")
     try:
         await until(lambda: seen.made)

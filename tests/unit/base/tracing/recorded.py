@@ -11,7 +11,7 @@ from pykubelet.base.tracing import spans
 from pykubelet.base.tracing.otlp import OtlpRecorder
 
 
-class Recorded:
+class RecordedSpans:
     """The spans that have ended."""
 
     def __init__(self, exporter: InMemorySpanExporter) -> None:
@@ -33,13 +33,13 @@ class Recorded:
 
 
 @contextmanager
-def recording(ratio: float = 1.0) -> Iterator[Recorded]:
+def recording(ratio: float = 1.0) -> Iterator[RecordedSpans]:
     """Record while the context is open."""
     exporter = InMemorySpanExporter()
     recorder = OtlpRecorder(SimpleSpanProcessor(exporter), exporter, ratio=ratio, resource={"service.name": "test"})
     spans.use(recorder)
     try:
-        yield Recorded(exporter)
+        yield RecordedSpans(exporter)
     finally:
         spans.use(None)
         recorder.close()

@@ -12,7 +12,7 @@ import pytest
 
 from pykubelet.base import tracing
 from pykubelet.base.errors import Invalid
-from pykubelet.base.tracing.sdk_log import Rare
+from pykubelet.base.tracing.sdk_log import RareMessageFilter
 from pykubelet.testing.agent import environment
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.free_ports import free_port
@@ -123,7 +123,7 @@ def test_missing_sdk_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_one_message_in_ten_minutes() -> None:
     clock = VirtualClock()
-    rare, record = Rare(clock), logging.LogRecord("x", logging.WARNING, "", 0, "away", None, None)
+    rare, record = RareMessageFilter(clock), logging.LogRecord("x", logging.WARNING, "", 0, "away", None, None)
     shown = []
     for _ in range(61):
         shown.append(rare.filter(record))

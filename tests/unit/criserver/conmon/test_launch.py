@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.base.errors import NotFound, Permanent, Transient
-from pykubelet.criserver.conmon import Conmon, Exit, Launch, Launched, read_exit, reopen_log
+from pykubelet.criserver.conmon import Conmon, Exit, LaunchedContainer, LaunchParameters, read_exit, reopen_log
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.types import ContainerID
 
@@ -24,19 +24,21 @@ os.write(int(os.environ["_OCI_SYNCPIPE"]), {reply!r})
 """
 
 
-def _launch(directory: Path, reply: bytes) -> tuple[Conmon, Launch]:
+def _launch(directory: Path, reply: bytes) -> tuple[Conmon, LaunchParameters]:
     program = directory / "conmon"
     program.write_text(SCRIPT.format(python=sys.executable, reply=reply))
     program.chmod(0o755)
     bundle = directory / "bundle"
     bundle.mkdir()
     runtime = OciRuntime(program="true", root=directory / "oci", scratch=directory)
-    return Conmon(str(program), directory / "exits"), Launch(ID, bundle, directory / "log", runtime, stdin=True)
+    return Conmon(str(program), directory / "exits"), LaunchParameters(
+        ID, bundle, directory / "log", runtime, stdin=True
+    )
 
 
 async def test_launch_returns_the_processes_of_a_created_container(tmp_path: Path) -> None:
     conmon, launch = _launch(tmp_path, b'{"data": 42}\n')
-    assert await conmon.launch(launch) == Launched(42, 77)
+    assert await conmon.launch(launch) == LaunchedContainer(42, 77)
     said = (tmp_path / "bundle/argv").read_text()
     assert f"-l k8s-file:{tmp_path}/log" in said
     assert f"--runtime-arg=--root={tmp_path}/oci" in said

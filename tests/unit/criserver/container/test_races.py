@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.base.errors import NotFound, Permanent, Transient
-from pykubelet.criserver.conmon import Conmon, Exit, Launch, Launched
+from pykubelet.criserver.conmon import Conmon, Exit, LaunchedContainer, LaunchParameters
 from pykubelet.criserver.container import Container
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import reference
@@ -38,7 +38,7 @@ class Gate:
 def _before_launch(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
     gate, launch = Gate(), Conmon.launch
 
-    async def late(conmon: Conmon, what: Launch) -> Launched:
+    async def late(conmon: Conmon, what: LaunchParameters) -> LaunchedContainer:
         await gate.passed()
         return await launch(conmon, what)
 
@@ -354,7 +354,7 @@ async def test_launch_interrupted_before_the_pid_file_leaves_no_conmon(
     async with rig_in(tmp_path) as rig:
         gate, launch = Gate(), Conmon.launch
 
-        async def unnoted(conmon: Conmon, what: Launch) -> Launched:
+        async def unnoted(conmon: Conmon, what: LaunchParameters) -> LaunchedContainer:
             found = await launch(conmon, what)
             (what.bundle / "conmon.pid").unlink()
             await gate.passed()
@@ -392,7 +392,7 @@ async def test_prelaunch_with_an_unexpected_error_is_left_to_the_start(
     async with rig_in(tmp_path) as rig:
         tries, launch = [], Conmon.launch
 
-        async def broken_once(conmon: Conmon, what: Launch) -> Launched:
+        async def broken_once(conmon: Conmon, what: LaunchParameters) -> LaunchedContainer:
             tries.append(what)
             if len(tries) == 1:
                 raise ValueError("unforeseen")

@@ -191,7 +191,7 @@ def test_of_two_files_of_one_name_the_last_counts(tmp_path: Path) -> None:
     assert len(read(twice, tmp_path)) == 1
 
 
-class Endless(io.RawIOBase):
+class EndlessStream(io.RawIOBase):
     """Some bytes, and zeros ever after."""
 
     def __init__(self, begin: bytes) -> None:
@@ -206,7 +206,7 @@ class Endless(io.RawIOBase):
 
 @pytest.mark.parametrize("begin", [b"", pack(oci())])
 def test_streams_without_an_end(tmp_path: Path, begin: bytes) -> None:
-    file = Endless(begin)
+    file = EndlessStream(begin)
     with pytest.raises(Invalid, match="goes on after its end"):
         read_archive(file, "the archive", ContentStore(tmp_path / "images"), AMD64, lambda: False)  # type: ignore[arg-type]
     assert file.given < 100 << 20

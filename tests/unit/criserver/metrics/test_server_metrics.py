@@ -16,7 +16,7 @@ from pykubelet.base.concurrency.guard import Guard, item_failures
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.http.unauthenticated import MOST
 from pykubelet.base.units import Bytes
-from pykubelet.criserver.cni import Attached, AttachRequest
+from pykubelet.criserver.cni import AttachRequest, PodAddresses
 from pykubelet.criserver.config import MetricsAddress
 from pykubelet.criserver.config.metrics_address import parse_metrics_address
 from pykubelet.criserver.metrics.measured_network import MeasuredNetwork
@@ -92,8 +92,8 @@ async def test_failing_items_and_hung_calls_are_counted_as_those_of_the_agent() 
 class Network:
     """A network whose detachments fail."""
 
-    async def attach(self, request: AttachRequest) -> Attached:
-        return Attached(("10.0.0.2",))
+    async def attach(self, request: AttachRequest) -> PodAddresses:
+        return PodAddresses(("10.0.0.2",))
 
     async def detach(self, sandbox: SandboxID, known: AttachRequest | None = None) -> None:
         raise Transient("no")

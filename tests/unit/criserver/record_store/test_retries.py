@@ -26,7 +26,7 @@ _DAMAGED = sqlite3.DatabaseError("database disk image is malformed")
 
 
 @dataclass
-class _Given:
+class _RetryRig:
     """A store with a sandbox and a container, whose retries run."""
 
     store: Store
@@ -49,10 +49,10 @@ class _Given:
 
 
 @asynccontextmanager
-async def _store_in(directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[_Given]:
+async def _store_in(directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[_RetryRig]:
     clock = VirtualClock()
     store = await Store.open(directory / "state.db", clock)
-    given = _Given(store, clock)
+    given = _RetryRig(store, clock)
     genuine = Database._transaction
 
     def transaction(database: Database, work: Callable[[sqlite3.Connection], object]) -> object:

@@ -9,7 +9,7 @@ from typing import cast
 from unittest.mock import patch
 
 from pykubelet.base.errors import Transient
-from pykubelet.criserver.cni import Attached, AttachRequest
+from pykubelet.criserver.cni import AttachRequest, PodAddresses
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.machine import Machine, OomKills
 from pykubelet.criserver.netns import NamespaceKind, NamespaceSpec, PinnedNamespaces
@@ -50,12 +50,12 @@ class FakeNetwork:
         self.go = asyncio.Event()
         self.go.set()
 
-    async def attach(self, request: AttachRequest) -> Attached:
+    async def attach(self, request: AttachRequest) -> PodAddresses:
         self.attached[request.sandbox] = request
         await self.go.wait()
         if self.fail_attach:
             raise Transient("no address is free")
-        return Attached((f"10.0.0.{len(self.attached)}",))
+        return PodAddresses((f"10.0.0.{len(self.attached)}",))
 
     async def check(self, sandbox: SandboxID) -> None:
         if sandbox in self.broken:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.base.errors import NotFound, Transient
-from pykubelet.criserver.cni import Attached, AttachRequest
+from pykubelet.criserver.cni import AttachRequest, PodAddresses
 from pykubelet.criserver.event_hub import EventKind
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers
@@ -246,7 +246,7 @@ async def test_failure_of_one_part_ends_the_others_before_the_undo(
         attaching = asyncio.Event()
         detach = rig.network.detach
 
-        async def attach(request: AttachRequest) -> Attached:
+        async def attach(request: AttachRequest) -> PodAddresses:
             attaching.set()
             try:
                 await asyncio.Event().wait()

@@ -113,7 +113,7 @@ async def test_socket_has_its_mode_before_the_server_answers(tmp_path: Path, mon
     assert modes == [0o660]
 
 
-class _Unanswered:
+class _UnansweredGroup:
     """A group with a call that is never answered."""
 
     def __init__(self) -> None:
@@ -128,12 +128,12 @@ class _Unanswered:
         raise AssertionError
 
 
-def _have_begun(group: _Unanswered, number: int) -> bool:
+def _have_begun(group: _UnansweredGroup, number: int) -> bool:
     return group.begun == number
 
 
 async def test_calls_of_one_connection_are_limited_and_another_is_served_meanwhile(tmp_path: Path) -> None:
-    path, group = tmp_path / "s", _Unanswered()
+    path, group = tmp_path / "s", _UnansweredGroup()
     server = asyncio.create_task(CriServer(path=path, runtime=(group,), images=()).run())
     try:
         await until(lambda: path.exists() and path.stat().st_mode & 0o777 == 0o660)

@@ -6,7 +6,7 @@ import pytest
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.criserver.shim.shim_program import Bootstrap, ShimProgram, binary
-from pykubelet.criserver.shim.task_client import Ended
+from pykubelet.criserver.shim.task_client import ProcessEnd
 from pykubelet.pb import shim_task_pb2 as api
 
 
@@ -124,7 +124,7 @@ async def test_delete_returns_the_exit_that_the_program_tells(tmp_path: Path) ->
     reply = api.DeleteResponse(exit_status=137)
     reply.exited_at.FromNanoseconds(5)
     (tmp_path / "reply").write_bytes(reply.SerializeToString())
-    assert await _program(tmp_path, "cat reply").delete("c1", tmp_path, tmp_path / "events") == Ended(137, 5)
+    assert await _program(tmp_path, "cat reply").delete("c1", tmp_path, tmp_path / "events") == ProcessEnd(137, 5)
     assert await _program(tmp_path, "").delete("c1", tmp_path, tmp_path / "events") is None
     with pytest.raises(Permanent, match="delete: cannot unmount"):
         await _program(tmp_path, "echo cannot unmount >&2; exit 1").delete("c1", tmp_path, tmp_path / "events")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Conflict, NotFound, Permanent, PykubeletError, Transient, Unsupported
-from pykubelet.criserver.shim.task_client import Ended, FifoPaths, TaskClient
+from pykubelet.criserver.shim.task_client import FifoPaths, ProcessEnd, TaskClient
 from pykubelet.criserver.shim.ttrpc_client import ShimGone, connect
 from pykubelet.criserver.shim.ttrpc_frames import LONGEST, PIECE, REQUEST, RESPONSE, Frame, FrameReader
 from pykubelet.pb import shim_task_pb2 as api
@@ -50,7 +50,7 @@ async def test_calls_name_the_service_of_the_version(tmp_path: Path, version: in
         connection = await connect(str(tmp_path / "s"), "shim")
         client = TaskClient(connection, version)
         assert await client.create("c1", "/b", FifoPaths(stdout="/out"), None) == 7
-        assert await client.wait("c1") == Ended(3, 1_500_000_000_000_000_007)
+        assert await client.wait("c1") == ProcessEnd(3, 1_500_000_000_000_000_007)
         connection.close()
     assert calls == [(f"containerd.task.v{version}.Task", method) for method in ("Create", "Wait")]
 
@@ -136,7 +136,7 @@ async def test_frames_that_are_no_response_do_not_lose_the_response_that_follows
     async with _serving(tmp_path / "s", answer):
         connection = await connect(str(tmp_path / "s"), "shim")
         async with asyncio.timeout(20):
-            assert await TaskClient(connection, 2).wait("c1") == Ended(3, 0)
+            assert await TaskClient(connection, 2).wait("c1") == ProcessEnd(3, 0)
         connection.close()
 
 
@@ -196,7 +196,7 @@ async def test_numbers_that_cri_cannot_express_are_replaced(tmp_path: Path) -> N
     waited.exited_at.seconds = 2**62
     async with shim_at(tmp_path / "s", {"Wait": lambda _: waited}):
         connection = await connect(str(tmp_path / "s"), "shim")
-        assert await TaskClient(connection, 2).wait("c1") == Ended(255, 2**63 - 1)
+        assert await TaskClient(connection, 2).wait("c1") == ProcessEnd(255, 2**63 - 1)
         connection.close()
 
 

@@ -190,10 +190,10 @@ async def test_killed_worker_is_followed_by_another(tmp_path: Path, monkeypatch:
     """An out-of-memory kill, for example."""
     real, killed = proc.run, list[Sequence[str]]()
 
-    async def run(argv: Sequence[str], *, timeout: float, check: bool) -> proc.Completed:
+    async def run(argv: Sequence[str], *, timeout: float, check: bool) -> proc.CompletedProgram:
         if not killed:
             killed.append(argv)
-            return proc.Completed(-9, b"", b"")
+            return proc.CompletedProgram(-9, b"", b"")
         return await real(argv, timeout=timeout, check=check)
 
     monkeypatch.setattr(proc, "run", run)

@@ -14,8 +14,8 @@ from pykubelet.base.http.upgrade import request_head, request_upgrade
 from pykubelet.base.spdy import SpdyConnection, StreamLink
 from pykubelet.base.units import KIB, MIB
 from pykubelet.criserver.conmon import ConmonControl
-from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
-from pykubelet.criserver.streaming.forward_websocket import _Held, _Pipe
+from pykubelet.criserver.streaming import AttachTarget, Execution, Forward, StreamingServer
+from pykubelet.criserver.streaming.forward_websocket import _HeldBytes, _Pipe
 from pykubelet.criserver.streaming.websocket import Channels
 from pykubelet.testing.wait import settle, until
 from tests.unit.criserver.streaming.rig import INPUT, served
@@ -105,7 +105,7 @@ async def _attach_websocket(
 ) -> AsyncIterator[Send]:
     (directory / "bundle").mkdir()
     async with _deaf(socket.AF_UNIX, socket.SOCK_SEQPACKET, str(directory / "bundle" / "attach")):
-        url = server.url(AttachTo("c", directory / "bundle", INPUT, ConmonControl(directory / "bundle")))
+        url = server.url(AttachTarget("c", directory / "bundle", INPUT, ConmonControl(directory / "bundle")))
         async with _websocket(session, url) as send:
             yield send
         await until(lambda: not server._serving)
@@ -144,15 +144,15 @@ async def test_a_client_that_floods_waits_and_is_missed_when_it_goes(
         await until(lambda: not server._serving)
 
 
-class _Unused:
+class _UnusedClient:
     """Nothing is written to this client."""
 
     ws_protocol = _V4
 
 
 async def test_a_port_that_is_over_does_not_hold_up_the_others() -> None:
-    held = _Held()
-    channels = Channels(_Unused())  # type: ignore[arg-type]  # all that is asked of it
+    held = _HeldBytes()
+    channels = Channels(_UnusedClient())  # type: ignore[arg-type]  # all that is asked of it
     over, other = _Pipe(channels=channels, number=0, held=held), _Pipe(channels=channels, number=2, held=held)
     await over.put(b"x" * 2 * MIB)
     waits = asyncio.ensure_future(other.put(b"y"))
@@ -168,8 +168,8 @@ async def test_a_port_that_is_over_does_not_hold_up_the_others() -> None:
 
 
 async def test_one_port_holds_little() -> None:
-    held = _Held()
-    pipe = _Pipe(channels=Channels(_Unused()), number=0, held=held)  # type: ignore[arg-type]  # all that is asked of it
+    held = _HeldBytes()
+    pipe = _Pipe(channels=Channels(_UnusedClient()), number=0, held=held)  # type: ignore[arg-type]  # all that is asked of it
     for _ in range(4):
         await pipe.put(b"x" * 64 * KIB)
     waits = asyncio.ensure_future(pipe.put(b"y"))

@@ -17,7 +17,7 @@ from pykubelet.base.errors import NotFound
 from pykubelet.base.proc import Child
 from pykubelet.criserver.conmon import ConmonControl
 from pykubelet.criserver.oci.command import parent_of
-from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
+from pykubelet.criserver.streaming import AttachTarget, Execution, Forward, StreamingServer
 from pykubelet.criserver.streaming.status import parse_size, status
 from pykubelet.testing.wait import nothing_within, until
 from tests.unit.criserver.streaming.rig import INPUT, OUTPUT, TERMINAL, served, strange_process
@@ -221,7 +221,7 @@ async def test_attach_reads_the_output_of_the_monitor(tmp_path: Path) -> None:
         monitor.listen()
         monitor.setblocking(False)
         async with served(tmp_path) as (server, session):
-            url = server.url(AttachTo("c", bundle, INPUT, ConmonControl(bundle)))
+            url = server.url(AttachTarget("c", bundle, INPUT, ConmonControl(bundle)))
             talk = asyncio.ensure_future(_talk(session, url, b"\0typed"))
             connection, _ = await asyncio.get_running_loop().sock_accept(monitor)
             with connection:
@@ -235,7 +235,7 @@ async def test_attach_reads_the_output_of_the_monitor(tmp_path: Path) -> None:
 
 async def test_attach_without_conmon_socket_fails(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, session):
-        got = await _talk(session, server.url(AttachTo("c", tmp_path, INPUT, ConmonControl(tmp_path))))
+        got = await _talk(session, server.url(AttachTarget("c", tmp_path, INPUT, ConmonControl(tmp_path))))
         assert "cannot attach" in json.loads(got[3])["message"]
 
 

@@ -14,7 +14,7 @@ import pytest
 from pykubelet.base.http.upgrade import UpgradeResponse, request_head, request_upgrade
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink, StreamResetError, WebSocketLink
 from pykubelet.criserver.conmon import ConmonControl
-from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer, spdy_client
+from pykubelet.criserver.streaming import AttachTarget, Execution, Forward, StreamingServer, spdy_client
 from pykubelet.testing.wait import until
 from tests.unit.criserver.streaming.rig import INPUT, OUTPUT, TERMINAL, served
 
@@ -44,7 +44,7 @@ async def _connected(url: str, protocol: str = V4) -> AsyncIterator[SpdyConnecti
 
 @asynccontextmanager
 async def _client(
-    server: StreamingServer, target: Execution | AttachTo, kinds: Sequence[str], protocol: str = V4
+    server: StreamingServer, target: Execution | AttachTarget, kinds: Sequence[str], protocol: str = V4
 ) -> AsyncIterator[dict[str, SpdyStream]]:
     async with _upgraded(server.url(target), protocol) as (answer, link):
         assert answer.status == 101
@@ -160,7 +160,7 @@ async def test_spdy_attach_carries_input_and_output_of_the_monitor(tmp_path: Pat
         monitor.listen()
         monitor.setblocking(False)
         loop = asyncio.get_running_loop()
-        kinds, target = ("error", "stdin", "stdout"), AttachTo("c", tmp_path, INPUT, ConmonControl(tmp_path))
+        kinds, target = ("error", "stdin", "stdout"), AttachTarget("c", tmp_path, INPUT, ConmonControl(tmp_path))
         async with served(tmp_path) as (server, _), _client(server, target, kinds) as streams:
             connection, _ = await loop.sock_accept(monitor)
             with connection:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.criserver.unpack.account import BLOCK
-from pykubelet.criserver.unpack.extract import Written
+from pykubelet.criserver.unpack.extract import UnpackedLayer
 from pykubelet.criserver.unpack.limits import Limits
 from tests.unit.criserver.storage.world import Entries, tar
 from tests.unit.criserver.unpack.forks import Forks, Request
@@ -24,7 +24,7 @@ def extract(
     limits: Limits | None = None,
     constants: Mapping[str, int] | None = None,
     errors: Mapping[str, int] | None = None,
-) -> Written:
+) -> UnpackedLayer:
     """Write the entries into the directory. With ``merged``, the files that it has are those of the layers below.
 
     ``limits`` are those of what is charged. As in the worker, only few descriptors may be open. ``constants``
@@ -38,7 +38,7 @@ def extract(
     return outcome
 
 
-def charged(written: Written) -> tuple[int, int]:
+def charged(written: UnpackedLayer) -> tuple[int, int]:
     """Bytes and inodes that were charged besides those of the root."""
     return written.bytes - ROOT[0], written.inodes - ROOT[1]
 

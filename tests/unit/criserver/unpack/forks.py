@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from pykubelet.criserver.unpack import extract
 from pykubelet.criserver.unpack.account import Account
-from pykubelet.criserver.unpack.extract import Extractor, Written
+from pykubelet.criserver.unpack.extract import Extractor, UnpackedLayer
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
 from pykubelet.criserver.unpack.stream import ByteStream
 from pykubelet.criserver.unpack.tarstream import TarReader
@@ -41,7 +41,7 @@ class Request(Struct, frozen=True):
     """Functions of ``os`` that fail, and the errno of their errors."""
 
 
-Outcome = Written | BadLayer | OSError | None
+Outcome = UnpackedLayer | BadLayer | OSError | None
 """None: the fork has ended without a result."""
 
 

@@ -83,11 +83,11 @@ def test_stream_that_is_closed_early_leaves_no_thread() -> None:
 
 @pytest.mark.timeout(20)
 def test_error_of_the_digest_reaches_the_reader_and_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Fails:
+    class FailingDigest:
         def update(self, piece: bytes) -> None:
             raise MemoryError("no memory for a digest")
 
-    monkeypatch.setattr(hashlib, "sha256", Fails)
+    monkeypatch.setattr(hashlib, "sha256", FailingDigest)
     stream_ = ByteStream(io.BytesIO(bytes(64 << 20)), Limits(), digest=True)
     assert len(stream_.take(64 << 20)) == 64 << 20
     with pytest.raises(MemoryError, match="no memory for a digest"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykubelet.base.concurrency.thread_calls import Hung
+from pykubelet.base.concurrency.thread_calls import HungCall
 from pykubelet.kubelet.compose.adapters import HungCalls
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.models.core_v1 import Pod
@@ -25,7 +25,7 @@ class _Events:
 )
 def test_hung_call_of_a_pod_gives_it_a_warning(owner: str, reported: str) -> None:
     events, pods = _Events(), {PodUID("a"): make_pod("a")}
-    HungCalls(pods.get, events)(Hung(owner, "remove_tree", 120.0))
+    HungCalls(pods.get, events)(HungCall(owner, "remove_tree", 120.0))
     (event,) = events.seen
     assert "Warning FailedSync: error syncing the pod: " in event
     assert reported in event
@@ -36,5 +36,5 @@ def test_hung_call_of_a_pod_gives_it_a_warning(owner: str, reported: str) -> Non
 def test_hung_call_of_anything_else_gives_no_event(owner: str) -> None:
     events: _Events = _Events()
     pods: dict[PodUID, Pod] = {PodUID("a"): make_pod("a")}
-    HungCalls(pods.get, events)(Hung(owner, "listdir", 5.0))
+    HungCalls(pods.get, events)(HungCall(owner, "listdir", 5.0))
     assert events.seen == []

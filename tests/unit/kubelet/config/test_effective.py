@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from pykubelet.kubelet.config.plan.field_effects import EFFECTIVE, EFFECTS, OnChange
+from pykubelet.kubelet.config.plan.field_effects import EFFECTIVE, EFFECTS, ChangeRequirement
 from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -21,7 +21,7 @@ def test_documentation_lists_the_live_fields_and_those_that_need_a_restart() -> 
     text = PARITY.read_text().partition("## Fields of KubeletConfiguration that have an effect")[2]
     lists = text.partition("All other fields")[0].partition("needs a restart")
     live, restart = (set(re.findall(r"`(\w+)`", lists[part])) for part in (0, 2))
-    assert live == {name for name, effect in EFFECTS.items() if effect.on_change is OnChange.LIVE}
+    assert live == {name for name, effect in EFFECTS.items() if effect.on_change is ChangeRequirement.LIVE}
     assert restart == EFFECTIVE - live - {"kind", "apiVersion"}
 
 

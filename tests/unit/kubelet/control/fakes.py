@@ -14,7 +14,7 @@ from pykubelet.kubelet.control.workers.steps import PodSteps
 from pykubelet.kubelet.control.workers.worker_interfaces import Probes, WorkerDeps
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
-from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared
+from pykubelet.kubelet.types.outcome import Failure, Outcome, PreparationResult
 from pykubelet.kubelet.types.probes import ContainerProbes
 from pykubelet.kubelet.types.reports.decisions import Decision
 from pykubelet.kubelet.types.reports.status_input import StatusInput
@@ -138,7 +138,7 @@ class Node:
         pod: Pod,
         status: PodRuntimeStatus,
         probes: Mapping[ContainerID, ContainerProbes],
-        prepared: Prepared,
+        prepared: PreparationResult,
         sandbox_ready: Callable[[SandboxStatus], None],
     ) -> Outcome:
         if self.new_sandbox is not None:
@@ -161,8 +161,8 @@ class Node:
     async def remove_pod(self, ref: PodRef, *, keep_logs: bool) -> None:
         await self._enter("remove", f"{ref.uid} but not its logs" if keep_logs else ref.uid)
 
-    async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> Prepared:
-        return Prepared(self.prepare_failures.pop(0) if self.prepare_failures else ())
+    async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> PreparationResult:
+        return PreparationResult(self.prepare_failures.pop(0) if self.prepare_failures else ())
 
     async def release(self, uid: PodUID) -> None:
         await self._enter("release", uid)

@@ -31,7 +31,7 @@ from pykubelet.testing.wait import until
 
 
 @dataclass
-class Seen:
+class ReloadRecorder:
     """Events and metrics."""
 
     events: list[tuple[str, str]] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Rig:
         self.file, self.directory = home / "config.json", home / "conf.d"
         self.directory.mkdir()
         self.write()
-        self.clock, self.seen = VirtualClock(), Seen()
+        self.clock, self.seen = VirtualClock(), ReloadRecorder()
         self.broken = False
         self.pods: list[int] = []
         self.files: list[int] = []

@@ -10,7 +10,7 @@ from pykubelet.base.errors import NotFound
 from pykubelet.cli.arguments.lookup import FoundPod, api_of
 from pykubelet.cli.arguments.pod_args import Limit, chosen_pods, pod_names_of, selection_options
 from pykubelet.cli.arguments.pod_completion import pod_names
-from pykubelet.cli.changes.pod_wait import Awaited, by_uid, wait_for_pods
+from pykubelet.cli.changes.pod_wait import AwaitedPod, by_uid, wait_for_pods
 from pykubelet.cli.plan.pod_goals import Pod, created, deleted, parse_goal
 from pykubelet.cli.terminal import echo
 
@@ -20,7 +20,7 @@ _GOALS: Final = ("ready", "completed", "deleted", "create", "condition=Ready")
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class _PodChoice:
     """Picks a pod by name, so that a pod that starts later, or a changed version, is found, too."""
 
     name: str
@@ -78,15 +78,15 @@ def command(
     awaited = []
     if words and judge is created:
         awaited = [
-            Awaited(f"pod/{name}", _Named(name, namespace), judge, _MET, namespace)
+            AwaitedPod(f"pod/{name}", _PodChoice(name, namespace), judge, _MET, namespace)
             for name in dict.fromkeys(pod_names_of(words))
         ]
     else:
         pods = _chosen(socket, words, namespace, selector, everything, absent_ok=judge is deleted)
         for pod in {pod.item["metadata"]["uid"]: pod for pod in pods}.values():
             chosen: Callable[[Sequence[Pod]], Pod | None]
-            chosen = by_uid(pod.item["metadata"]["uid"]) if judge is deleted else _Named(pod.name, pod.namespace)
-            awaited.append(Awaited(f"pod/{pod.name}", chosen, judge, _MET, pod.namespace))
+            chosen = by_uid(pod.item["metadata"]["uid"]) if judge is deleted else _PodChoice(pod.name, pod.namespace)
+            awaited.append(AwaitedPod(f"pod/{pod.name}", chosen, judge, _MET, pod.namespace))
     if not awaited and judge is not deleted:
         raise NotFound("no pods match the selection")
     if awaited:

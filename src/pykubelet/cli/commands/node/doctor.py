@@ -371,7 +371,7 @@ def _decoded(text: str, kind: type[_T]) -> _T | None:
         return None
 
 
-class _Waiting(msgspec.Struct):
+class _TrashAmount(msgspec.Struct):
     trees: int = 0
     bytes: int = 0
     inodes: int = 0
@@ -379,13 +379,13 @@ class _Waiting(msgspec.Struct):
 
 def _trash(text: str) -> Iterator[Finding]:
     """Yield what pykubelet's own server still has to delete of removed containers and images."""
-    found = _decoded(text, _Waiting) or _Waiting()
+    found = _decoded(text, _TrashAmount) or _TrashAmount()
     if found.trees:
         size = f"{found.bytes / (1 << 20):.1f} MiB in {found.inodes} files"
         yield Finding(FindingLevel.OK, "trash", f"{size} of removed containers and images are being deleted")
 
 
-class _Quarantined(msgspec.Struct):
+class _QuarantinedObject(msgspec.Struct):
     kind: str
     id: str
     error: str
@@ -393,7 +393,7 @@ class _Quarantined(msgspec.Struct):
 
 def _quarantine(text: str) -> Iterator[Finding]:
     """Yield what pykubelet's own server could not repair at its start, or cannot delete, and retries."""
-    for item in _decoded(text, list[_Quarantined]) or ():
+    for item in _decoded(text, list[_QuarantinedObject]) or ():
         cause = item.error or "repair is slow"
         remedy = "remove the cause; the server retries by itself"
         yield Finding(FindingLevel.WARNING, "quarantine", f"{item.kind} {item.id}: {cause}", remedy)

@@ -25,7 +25,7 @@ _REMOTE = re.compile(r"(?:pod/)?(?:(?P<namespace>[a-z0-9.-]+)/)?(?P<pod>[a-z0-9.
 
 
 @dataclass(frozen=True, slots=True)
-class _Remote:
+class _RemotePath:
     """A path in a pod."""
 
     pod: str
@@ -53,7 +53,7 @@ class _Container:
         return run_session(Session(self.api.path, path, source is not None, False, source, sink))
 
 
-class _Bounded:
+class _BoundedFile:
     """A file for what a container sends, which may be without end."""
 
     def __init__(self, file: IO[bytes], directory: str) -> None:
@@ -108,14 +108,14 @@ def command(ctx: click.Context, source: str, target: str, container: str | None,
     ctx.exit(_upload(chosen, Path(source), remote.path))
 
 
-def _parse(text: str, namespace: str) -> _Remote | None:
+def _parse(text: str, namespace: str) -> _RemotePath | None:
     """Return the place in a pod; None for a local path. Invalid: the path is missing."""
     match = None if text.startswith((".", "/")) else _REMOTE.fullmatch(text)
     if match is None:
         return None
     if not match["path"]:
         raise Invalid(f"{text}: name a path in the pod, for example {text}/tmp/file")
-    return _Remote(match["pod"], match["namespace"] or namespace, match["path"])
+    return _RemotePath(match["pod"], match["namespace"] or namespace, match["path"])
 
 
 def _download(container: _Container, path: str, target: Path) -> int:
@@ -125,7 +125,7 @@ def _download(container: _Container, path: str, target: Path) -> int:
     if not target.parent.is_dir():
         raise NotFound(f"{target.parent} does not exist")
     with tempfile.TemporaryFile(dir=target.parent) as archive:
-        sink = _Bounded(archive, str(target.parent))
+        sink = _BoundedFile(archive, str(target.parent))
         _check(container.run("tar", "cf", "-", "-C", directory, f"./{name}", sink=sink), container, path)
         archive.seek(0)
         skipped = extract(archive, name, target, lambda text: echo(f"warning: {text}", err=True))

@@ -13,7 +13,7 @@ from pykubelet.cli.arguments.lookup import api_of
 from pykubelet.cli.arguments.pod_completion import kinds_and_names, namespaces
 from pykubelet.cli.arguments.targets import Target, parse_targets
 from pykubelet.cli.client.local_api import LocalApi
-from pykubelet.cli.output.listing import Listed, ListSelection, listed
+from pykubelet.cli.output.listing import ListedObjects, ListSelection, listed
 from pykubelet.cli.output.object_watch import print_table, table, watch_objects
 from pykubelet.cli.output.output_form import (
     METAVAR,
@@ -28,7 +28,7 @@ from pykubelet.cli.terminal import echo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
+class _OutputOptions:
     """Options of the printed result."""
 
     form: OutputForm
@@ -92,7 +92,9 @@ def command(
         )
     api = api_of(socket)
     space = "" if all_namespaces else namespace
-    shown = _Shown(form=form, headed=not no_headers, all_namespaces=all_namespaces, namespace=space, sort_by=sort_by)
+    shown = _OutputOptions(
+        form=form, headed=not no_headers, all_namespaces=all_namespaces, namespace=space, sort_by=sort_by
+    )
     targets = parse_targets(words)
     selection = ListSelection(space, selector, field_selector)
     if (selector or field_selector) and any(target.names for target in targets):
@@ -109,11 +111,11 @@ def command(
         raise NotFound("\n".join(map(str, missing)))
 
 
-def _print(results: list[Listed], shown: _Shown, *, single: bool) -> None:
+def _print(results: list[ListedObjects], shown: _OutputOptions, *, single: bool) -> None:
     if shown.sort_by:
         from pykubelet.cli.plan.custom_columns import sorted_by
 
-        results = [Listed(r.kind, sorted_by(shown.sort_by, r.items), r.version, r.missing) for r in results]
+        results = [ListedObjects(r.kind, sorted_by(shown.sort_by, r.items), r.version, r.missing) for r in results]
     items: list[Any] = [item for result in results for item in result.items]
     form = shown.form
     if form.name == "name":
@@ -135,7 +137,7 @@ def _print(results: list[Listed], shown: _Shown, *, single: bool) -> None:
 
 
 def _watch(
-    api: LocalApi, targets: list[Target], selection: ListSelection, shown: _Shown, *, only_changes: bool
+    api: LocalApi, targets: list[Target], selection: ListSelection, shown: _OutputOptions, *, only_changes: bool
 ) -> None:
     kind = targets[0].kind
     if len(targets) > 1 or not kind.watchable:

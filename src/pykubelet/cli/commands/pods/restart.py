@@ -6,7 +6,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.cli.arguments.lookup import FoundPod, api_of, find_container
 from pykubelet.cli.arguments.pod_args import Limit, chosen_pods, selection_options
 from pykubelet.cli.arguments.pod_completion import pods_and_containers
-from pykubelet.cli.changes.pod_wait import Awaited, by_uid, wait_for_pods
+from pykubelet.cli.changes.pod_wait import AwaitedPod, by_uid, wait_for_pods
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.plan.pod_goals import restarted
 from pykubelet.cli.terminal import echo
@@ -45,7 +45,7 @@ def command(
         label = f"pod/{pod.name} container {name}" if name else f"pod/{pod.name}"
         echo(f"{label} restarted")
         choose, goal = by_uid(pod.item["metadata"]["uid"]), restarted(pod.item, name)
-        awaited.append(Awaited(label, choose, goal, namespace=pod.namespace))
+        awaited.append(AwaitedPod(label, choose, goal, namespace=pod.namespace))
     if wait:
         wait_for_pods(api, awaited, timeout)
 

@@ -15,7 +15,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.criserver.container.bundle import prepare
 from pykubelet.criserver.container.bundle.accounts import find_user
 from pykubelet.criserver.container.bundle.apparmor import AppArmorProfiles
-from pykubelet.criserver.container.checkpoint.restorer import Restore, Restorer
+from pykubelet.criserver.container.checkpoint.restorer import RestoredCheckpoint, Restorer
 from pykubelet.criserver.container.container_interfaces import Directories, ImageFacts, Images, Sandboxes
 from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.spec import ContainerInput, Host, HostDevice, SandboxView, build_container, covered_paths
@@ -59,7 +59,11 @@ class BundleMaker:
         self._restorer = restorer
 
     async def make(
-        self, record: ContainerRecord, config: pb.ContainerConfig, image: ImageFacts, restore: Restore | None = None
+        self,
+        record: ContainerRecord,
+        config: pb.ContainerConfig,
+        image: ImageFacts,
+        restore: RestoredCheckpoint | None = None,
     ) -> ContainerUser:
         """Create root file system, mounts and bundle; undo them on failure. Returns the user.
 
@@ -219,7 +223,7 @@ class _Work(Struct, frozen=True):
     volumes: Mapping[str, str]
     pid_namespace: str | None
     devices: tuple[HostDevice, ...]
-    restore: Restore | None
+    restore: RestoredCheckpoint | None
 
 
 def mounted_image(images: Images, mount: pb.Mount) -> ImageFacts:

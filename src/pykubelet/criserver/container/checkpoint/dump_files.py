@@ -11,7 +11,7 @@ from pykubelet.base.files.safe_path import open_regular_in_root, read_regular
 from pykubelet.base.units import KIB, MIB, Bytes
 from pykubelet.criserver.container.checkpoint import archive
 from pykubelet.criserver.container.checkpoint.plan.criu_images import kind_of
-from pykubelet.criserver.container.checkpoint.plan.dumped import Dumped, parse, parse_deleted, parse_descriptors
+from pykubelet.criserver.container.checkpoint.plan.dumped import CheckpointDump, parse, parse_deleted, parse_descriptors
 from pykubelet.linux.errors import wrap
 
 MAX_FILES: Final = 100_000
@@ -27,7 +27,7 @@ _INVENTORY: Final = "inventory.img"
 _DESCRIPTORS: Final = "descriptors.json"
 
 
-def read_dump(directory: Path, what: str) -> Dumped:
+def read_dump(directory: Path, what: str) -> CheckpointDump:
     """Check the files of a checkpoint and read its description.
 
     Invalid, which names ``what``: a file is missing or too large, or something is neither a file nor a directory.

@@ -31,7 +31,7 @@ from pykubelet.criserver.container.checkpoint.dump_files import (
     open_diff,
     read_dump,
 )
-from pykubelet.criserver.container.checkpoint.plan.dumped import Dumped, check_fits
+from pykubelet.criserver.container.checkpoint.plan.dumped import CheckpointDump, check_fits
 from pykubelet.criserver.container.checkpoint.plan.image_check import check_images
 from pykubelet.criserver.container.container_interfaces import Directories, ImageFacts, Images, Sandboxes
 from pykubelet.criserver.container.state.container_state import checkpoint_mount
@@ -66,14 +66,14 @@ _OF_CHANGES: Final = Limits(
 _NEEDED: Final = (ContainerPhase.MAKING, ContainerPhase.CREATED)
 
 
-class Restore(Struct, frozen=True):
+class RestoredCheckpoint(Struct, frozen=True):
     """A checkpoint that a container is being created from."""
 
     name: str
     """The path of the archive, or the image."""
     directory: Path
     """Its files, which were checked."""
-    dumped: Dumped
+    dumped: CheckpointDump
     base: ImageFacts
     """The image of which the dumped container was made."""
 
@@ -113,7 +113,9 @@ class Restorer:
         self._repairs = scope.repairs
         self._unpacking = asyncio.Semaphore(_UNPACKED_AT_ONCE)
 
-    async def open(self, identity: ContainerID, sandbox: SandboxID, config: pb.ContainerConfig) -> Restore | None:
+    async def open(
+        self, identity: ContainerID, sandbox: SandboxID, config: pb.ContainerConfig
+    ) -> RestoredCheckpoint | None:
         """Read the checkpoint that a request names as its image; None: it names an ordinary image.
 
         A caller that fails must ``drop`` it. Errors: Unsupported: restoring is disabled or impossible; Invalid: it is
@@ -131,7 +133,7 @@ class Restorer:
             await shielded(lambda: self.drop(identity))
             raise
 
-    async def apply(self, restore: Restore, record: ContainerRecord, rootfs: Path) -> None:
+    async def apply(self, restore: RestoredCheckpoint, record: ContainerRecord, rootfs: Path) -> None:
         """Apply the changed files to the root file system, which nothing uses yet. Invalid: they are no layer."""
         owner, what = _owner(record.id), f"checkpoint {restore.name}"
         for opening in (partial(open_diff, restore.directory), partial(open_deletions, restore.directory, what)):
@@ -144,12 +146,12 @@ class Restorer:
                 finally:
                     os.close(opened)
 
-    async def continue_log(self, restore: Restore, record: ContainerRecord) -> None:
+    async def continue_log(self, restore: RestoredCheckpoint, record: ContainerRecord) -> None:
         """Begin the log of the container with that of the checkpoint."""
         if record.log_path:
             await blocking.call_to_end(_owner(record.id), continue_log, restore.directory, Path(record.log_path))
 
-    def check(self, restore: Restore, spec: Json, bundle: Path) -> Json:
+    def check(self, restore: RestoredCheckpoint, spec: Json, bundle: Path) -> Json:
         """Return the specification with options for CRIU. Invalid: the checkpoint does not fit. Blocks briefly."""
         what = f"checkpoint {restore.name}"
         check_fits(restore.dumped, spec, what)
@@ -207,7 +209,7 @@ class Restorer:
 
     async def _open(
         self, identity: ContainerID, image: ImageFacts | None, config: pb.ContainerConfig, what: str
-    ) -> Restore:
+    ) -> RestoredCheckpoint:
         name = config.image.image
         if image is None:
             directory = await self._unpack(identity, name, what)
@@ -215,7 +217,7 @@ class Restorer:
             await self._images.check_use(image.id, config.image.user_specified_image or name)
             directory = await self._images.prepare(image.id, checkpoint_mount(identity), None)
         dumped = await blocking.call_to_end(_owner(identity), read_dump, directory, what)
-        return Restore(name, directory, dumped, await self._base(dumped.described.base, what))
+        return RestoredCheckpoint(name, directory, dumped, await self._base(dumped.described.base, what))
 
     async def _unpack(self, identity: ContainerID, path: str, what: str) -> Path:
         directory = self._directories.restores / identity

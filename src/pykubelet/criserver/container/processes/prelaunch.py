@@ -15,7 +15,7 @@ from pykubelet.base.concurrency.answer import answer_of
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.conmon import Launched
+from pykubelet.criserver.conmon import LaunchedContainer
 from pykubelet.criserver.container.container_interfaces import Directories, Sandboxes
 from pykubelet.criserver.container.processes.cleanup import Cleanup
 from pykubelet.criserver.container.state.container_state import Container
@@ -70,7 +70,7 @@ class Launcher:
             name = f"launch-{container.id[:13]}"
             prelaunch.task = self._scope.begin(lambda: self._prelaunch(container, prelaunch), name)
 
-    async def take(self, container: Container) -> Launched:
+    async def take(self, container: Container) -> LaunchedContainer:
         """Return the pre-launched processes, or launch now. The caller holds the container's lock.
 
         Errors as of ``ContainerRuntime.create``; after an error the caller must undo the launch.
@@ -111,7 +111,7 @@ class Launcher:
         """Whether a pre-launch is in progress or waits for the start."""
         return container.id in self._prelaunches
 
-    async def _launch(self, container: Container) -> Launched:
+    async def _launch(self, container: Container) -> LaunchedContainer:
         log, config = container.record.log_path, container.config
         container.launched = True
         streams = TaskStreams(
@@ -151,7 +151,7 @@ class Launcher:
                 await shielded(lambda: self._undo_logged(container))
             raise
 
-    async def _try_launch(self, container: Container) -> Launched | None:
+    async def _try_launch(self, container: Container) -> LaunchedContainer | None:
         """Launch; None: it failed, and StartContainer will launch again and report the error."""
         try:
             self._sandboxes.check_ready(container.record.sandbox_id)
@@ -193,7 +193,7 @@ class _Prelaunch:
         self.begun = False
         self.claimed = asyncio.Event()
         """Set when a caller has taken over the launch."""
-        self.result: asyncio.Future[Launched | None] = asyncio.get_running_loop().create_future()
+        self.result: asyncio.Future[LaunchedContainer | None] = asyncio.get_running_loop().create_future()
 
     async def halt(self) -> None:
         """Cancel a launch in progress; nothing is created afterwards."""

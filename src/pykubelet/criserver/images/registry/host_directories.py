@@ -25,7 +25,7 @@ _MOST_HOSTS = 256
 """Registries whose last valid configuration is remembered."""
 
 
-class _Known(Struct, frozen=True):
+class _RegistryState(Struct, frozen=True):
     """State of a registry: its last valid servers, and the errors of the present files."""
 
     valid: tuple[Endpoint, ...] | None = None
@@ -37,7 +37,7 @@ class HostDirectories:
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self._directories = tuple(directories)
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._known: OrderedDict[str, _RegistryState] = OrderedDict()
 
     def configure(self, directories: Sequence[Path]) -> None:
         """Read other directories from now on."""
@@ -62,12 +62,12 @@ class HostDirectories:
                 servers[host] = [f"{each.base}{each.api}" for each in known.valid]
         return servers, problems
 
-    def _look(self, host: str) -> _Known:
-        last = self._known.pop(host, _Known())
+    def _look(self, host: str) -> _RegistryState:
+        last = self._known.pop(host, _RegistryState())
         try:
-            known = _Known(find_endpoints(self._directories, host))
+            known = _RegistryState(find_endpoints(self._directories, host))
         except Invalid as error:
-            known = _Known(last.valid, str(error))
+            known = _RegistryState(last.valid, str(error))
             if known.error != last.error:
                 in_force = "none" if last.valid is None else "the former version"
                 _log.error("registry configuration refused", extra={"error": known.error, "in_force": in_force})

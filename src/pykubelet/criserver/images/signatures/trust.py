@@ -12,7 +12,12 @@ from pykubelet.base.image_reference import Reference
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.images import manifests
 from pykubelet.criserver.images.image_interfaces import Repository
-from pykubelet.criserver.images.image_types import ImageRecord, RegistryUnavailable, SignatureRejected, Verified
+from pykubelet.criserver.images.image_types import (
+    ImageRecord,
+    RegistryUnavailable,
+    SignatureRejected,
+    VerifiedSignature,
+)
 from pykubelet.criserver.images.signatures.keys import Key
 from pykubelet.criserver.images.signatures.memory_sink import MemorySink
 from pykubelet.criserver.images.signatures.plan.claims import (
@@ -39,7 +44,7 @@ class Candidate(Struct, frozen=True):
     wanted: Reference
     digests: tuple[str, ...]
     """The digest to which the reference resolves, and that of the manifest for this platform."""
-    verified: tuple[Verified, ...]
+    verified: tuple[VerifiedSignature, ...]
     """Signatures that were verified when the same content was pulled before."""
 
 
@@ -56,7 +61,7 @@ class Trust:
             raise _rejected(f"image {wanted} is denied by the image policy ({rule.source})")
         return rule
 
-    async def verify(self, rule: Rule, repository: Repository, image: Candidate) -> tuple[Verified, ...]:
+    async def verify(self, rule: Rule, repository: Repository, image: Candidate) -> tuple[VerifiedSignature, ...]:
         """Verify that the image has a signature that the rule requires; returns those that are known now.
 
         Raises SignatureRejected, or the errors of ``Repository`` if the signatures cannot be fetched.
@@ -97,14 +102,14 @@ class _Search:
         self.reasons: tuple[str, ...] = ()
         """Reasons why the first signatures that were found are not valid."""
 
-    async def run(self) -> Verified | None:
+    async def run(self) -> VerifiedSignature | None:
         """Return the first valid signature: of those by tag, then of those by the referrers API; None if none is."""
         for digest in self._image.digests:
             key = await self._first(f"{digest.replace(':', '-')}.sig")
             for target in () if key else await self._referrers(digest):
                 key = key or await self._first(target)
             if key is not None:
-                return Verified(self._identity, key.fingerprint)
+                return VerifiedSignature(self._identity, key.fingerprint)
         return None
 
     async def _first(self, target: str) -> Key | None:

@@ -18,7 +18,7 @@ from pykubelet.base.text import printable
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.config import CgroupManager, Settings
 from pykubelet.criserver.reload.config_reloader import ConfigState
-from pykubelet.criserver.repairs import Unfinished
+from pykubelet.criserver.repairs import UnfinishedRepair
 from pykubelet.criserver.runtimes import RuntimeHandlers
 from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.spec import Host
@@ -44,7 +44,7 @@ class TrashCount(Protocol):
     def inodes(self) -> int: ...
 
 
-class Undeleted(Protocol):
+class UndeletedTree(Protocol):
     """A tree that cannot be deleted now."""
 
     @property
@@ -60,7 +60,7 @@ class Undeleted(Protocol):
 class Trash(Protocol):
     """The files of removed containers and images that are deleted in the background."""
 
-    def undeleted(self) -> Sequence[Undeleted]:
+    def undeleted(self) -> Sequence[UndeletedTree]:
         """The trees that cannot be deleted now; they are retried."""
         ...
 
@@ -91,7 +91,7 @@ class RuntimeCalls:
         network_problem: Callable[[], str],
         handlers: RuntimeHandlers,
         host: Host,
-        unfinished: Callable[[], Sequence[Unfinished]],
+        unfinished: Callable[[], Sequence[UnfinishedRepair]],
         trash: Trash,
     ) -> None:
         self._configuration = configuration

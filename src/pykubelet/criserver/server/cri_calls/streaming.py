@@ -4,7 +4,7 @@ from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.criserver.container import ContainerComponents
 from pykubelet.criserver.sandbox import SandboxComponents
 from pykubelet.criserver.server.calls import Calls
-from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
+from pykubelet.criserver.streaming import AttachTarget, Execution, Forward, StreamingServer
 from pykubelet.criserver.streaming.commands.session import ExecSession
 from pykubelet.criserver.streaming.streaming_types import Streams
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -42,7 +42,7 @@ class StreamingCalls:
         commands = self._containers.commands
         task = commands.task(container)
         control = commands.runtime(container).control(task)
-        target = AttachTo(container.id, task.bundle, _streams(request), control, once)
+        target = AttachTarget(container.id, task.bundle, _streams(request), control, once)
         return pb.AttachResponse(url=self._server.url(target))
 
     async def port_forward(self, request: pb.PortForwardRequest) -> pb.PortForwardResponse:

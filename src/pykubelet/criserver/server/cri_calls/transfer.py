@@ -12,11 +12,11 @@ from pykubelet.base.units import Seconds
 from pykubelet.criserver.images.image_types import (
     AuthConfig,
     ImageRecord,
+    ImageRemoval,
     OnProgress,
     Phase,
     Progress,
-    Pruned,
-    Removed,
+    PrunedImages,
 )
 from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.server.cri_calls.images import auth_of, fitted, image_of, name_unavailable_registries
@@ -55,7 +55,7 @@ class Images(Protocol):
         """Export images as an archive."""
         ...
 
-    async def remove_name(self, ref_or_id: str, users: "Users", *, force: bool) -> Removed:
+    async def remove_name(self, ref_or_id: str, users: "Users", *, force: bool) -> ImageRemoval:
         """Remove one name of an image, or the image by its id."""
         ...
 
@@ -63,7 +63,7 @@ class Images(Protocol):
         """Give an image another name."""
         ...
 
-    async def prune(self, users: "Users", keep: Sequence[str], *, also_tagged: bool, dry_run: bool) -> Pruned:
+    async def prune(self, users: "Users", keep: Sequence[str], *, also_tagged: bool, dry_run: bool) -> PrunedImages:
         """Remove unused images."""
         ...
 

@@ -42,7 +42,7 @@ class LogPlace(Struct, frozen=True):
         return f"{self.root}/{self.pod}/{self.container}/{self.name}"
 
 
-class Tidying(Struct, frozen=True):
+class RotatedFiles(Struct, frozen=True):
     """Rotated files to remove and to compress before the log is rotated; names within the directory."""
 
     remove: tuple[str, ...] = ()

@@ -38,7 +38,7 @@ from pykubelet.kubelet.actuate.podruntime.start.start_container import Container
 from pykubelet.kubelet.actuate.podruntime.start.start_slots import StartSlots
 from pykubelet.kubelet.actuate.podruntime.sync_report import SyncReport
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, ref_of
-from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared, SyncAction
+from pykubelet.kubelet.types.outcome import Failure, Outcome, PreparationResult, SyncAction
 from pykubelet.kubelet.types.podspec import AnyContainer, is_sidecar
 from pykubelet.kubelet.types.probes import ContainerProbes
 from pykubelet.kubelet.types.reports.events import NORMAL, Reason
@@ -141,7 +141,7 @@ class PodRuntime:
         pod: Pod,
         status: PodRuntimeStatus,
         probes: Mapping[ContainerID, ContainerProbes],
-        prepared: Prepared | None = None,
+        prepared: PreparationResult | None = None,
         sandbox_ready: Callable[[SandboxStatus], None] = _ignore_sandbox,
     ) -> Outcome:
         """Take one step towards the desired pod; repeat until nothing changes and nothing fails.
@@ -300,7 +300,7 @@ class PodRuntime:
         self._reader.expect_sandbox(status.uid, sandbox.id)
         return sandbox
 
-    async def _prepare_rest(self, actions: PodActions, prepared: Prepared | None) -> tuple[Failure, ...]:
+    async def _prepare_rest(self, actions: PodActions, prepared: PreparationResult | None) -> tuple[Failure, ...]:
         """Prepare what the first containers need but the sandbox does not; after a failure they are not started."""
         first = (actions.start_init[:1] or actions.start) if actions.create_sandbox else ()
         lookups = concurrently((self._starter.look_for_image(each) for each in first), "look-for-images")

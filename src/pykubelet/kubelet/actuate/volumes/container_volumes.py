@@ -37,7 +37,7 @@ _MAX_ENV_FILES: Final = 1 * MIB
 """Limit of all files of a container, which may name any number of them."""
 
 
-class RunInThread(Protocol):
+class ThreadRunner(Protocol):
     """Runs a blocking job on a pod's volumes; raises VolumeError."""
 
     def __call__(self, uid: PodUID, job: Callable[[], _T]) -> Awaitable[_T]: ...
@@ -55,7 +55,7 @@ class ContainerVolumes:
         ready: Callable[[PodUID, str], Source | None],
         path: Callable[[PodUID, Source], Path],
         attributes: Callable[[Source], VolumeAttributes],
-        block: RunInThread,
+        block: ThreadRunner,
     ) -> None:
         """``ready`` returns the source of a volume if it is set up, ``path`` its path on the node, ``attributes`` how
         it is mounted into containers; ``block`` runs a job in the pod's threads.

@@ -10,7 +10,7 @@ from msgspec import Struct
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.units import MIB
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
-from pykubelet.kubelet.actuate.volumes.volume_types import Ready, Work
+from pykubelet.kubelet.actuate.volumes.volume_types import ReadyVolume, Work
 
 _MAX_OF_POD: Final = 128 * MIB
 
@@ -25,10 +25,10 @@ class VolumeJob(Struct, frozen=True):
 class WrittenBytes:
     """Bytes of the files that the agent writes into the volumes of one pod: any number of them may name one object."""
 
-    def __init__(self, ready: Iterable[Ready | None]) -> None:
+    def __init__(self, ready: Iterable[ReadyVolume | None]) -> None:
         self._used = sum(int(each.size) for each in ready if each is not None)
 
-    def charge(self, before: Ready | None, work: Work) -> None:
+    def charge(self, before: ReadyVolume | None, work: Work) -> None:
         """Count a volume that is set up or changed; ``before``: as it is. Invalid: the pod has too many bytes."""
         used = self._used + work.size - (before.size if before is not None else 0)
         if used > _MAX_OF_POD:
@@ -39,16 +39,16 @@ class WrittenBytes:
         self._used = used
 
 
-def is_unchanged(ready: Ready | None, job: VolumeJob) -> bool:
+def is_unchanged(ready: ReadyVolume | None, job: VolumeJob) -> bool:
     """Whether a volume is as this process set it up and has the right content; ``ready`` None is not checked."""
     return ready is None or (ready.content == job.work.content and ready == _observe(job))
 
 
 def set_up_all(
     jobs: Mapping[str, VolumeJob], measured: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()
-) -> tuple[dict[str, Ready | None], dict[str, str]]:
+) -> tuple[dict[str, ReadyVolume | None], dict[str, str]]:
     """Set up volumes one after the other; return those set up, and the problems, by name. Blocks."""
-    done: dict[str, Ready | None] = {}
+    done: dict[str, ReadyVolume | None] = {}
     problems: dict[str, str] = {}
     for name, job in jobs.items():
         try:
@@ -92,9 +92,9 @@ def attach_limit_exceeded(unmounted: Iterable[str], unattached: Mapping[str, str
     )
 
 
-def _observe(job: VolumeJob) -> Ready | None:
+def _observe(job: VolumeJob) -> ReadyVolume | None:
     try:
         info = job.path.lstat()
     except OSError:
         return None
-    return Ready(info.st_dev, info.st_ino, job.work.content, job.work.size)
+    return ReadyVolume(info.st_dev, info.st_ino, job.work.content, job.work.size)

@@ -28,7 +28,7 @@ from pykubelet.kubelet.actuate.volumes.kinds.empty_dir import EmptyDir
 from pykubelet.kubelet.actuate.volumes.kinds.host_path import HostPath
 from pykubelet.kubelet.actuate.volumes.kinds.image import ImageVolume
 from pykubelet.kubelet.actuate.volumes.kinds.local import LocalVolume
-from pykubelet.kubelet.actuate.volumes.kinds.projected import Projected
+from pykubelet.kubelet.actuate.volumes.kinds.projected import ProjectedVolume
 from pykubelet.kubelet.actuate.volumes.kinds.secret import SecretVolume
 from pykubelet.kubelet.actuate.volumes.mount import teardown
 from pykubelet.kubelet.actuate.volumes.mount.format_device import Formatter
@@ -49,10 +49,10 @@ from pykubelet.kubelet.actuate.volumes.setup_jobs import (
 from pykubelet.kubelet.actuate.volumes.source_lookup import SourceLookup
 from pykubelet.kubelet.actuate.volumes.volume_metrics import Measure
 from pykubelet.kubelet.actuate.volumes.volume_source import LOCAL, Source
-from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking, SlowChanges
+from pykubelet.kubelet.actuate.volumes.volume_threads import BlockingJobs, SlowChanges
 from pykubelet.kubelet.actuate.volumes.volume_types import (
     Plugin,
-    Ready,
+    ReadyVolume,
     SetUpRequest,
     VolumeAttributes,
     VolumeConfig,
@@ -79,7 +79,7 @@ _PLUGINS: Final[Mapping[str, Plugin]] = {
     "config_map": ConfigMapVolume(),
     "secret": SecretVolume(),
     "downward_api": DownwardApi(),
-    "projected": Projected(),
+    "projected": ProjectedVolume(),
     "image": ImageVolume(),
     LOCAL: LocalVolume(),
 }
@@ -94,7 +94,7 @@ class _PodState(Struct):
     """Whether the pod's directories were created."""
     sources: dict[str, Source] = field(default_factory=dict)
     """Sources by volume name, as far as they could be looked up."""
-    ready: dict[str, Ready | None] = field(default_factory=dict)
+    ready: dict[str, ReadyVolume | None] = field(default_factory=dict)
     """Volumes that are set up, by name; None for a volume that is not checked again."""
 
 
@@ -109,7 +109,7 @@ class VolumeManager:
         config = config or VolumeConfig()
         self._dirs = dirs
         self._deps = deps
-        self._blocking = Blocking(config.deadline)
+        self._blocking = BlockingJobs(config.deadline)
         self._source_lookup = SourceLookup(deps.claims)
         self._measure = Measure(
             deps.telemetry.metrics, deps.telemetry.clock, {kind: each.name for kind, each in _PLUGINS.items()}
@@ -329,7 +329,7 @@ class VolumeManager:
         """Run the jobs in a thread; return the problems by volume."""
         ref = ref_of(pod)
 
-        def set_up_volumes() -> tuple[dict[str, Ready | None], dict[str, str]]:
+        def set_up_volumes() -> tuple[dict[str, ReadyVolume | None], dict[str, str]]:
             self._dirs.prepare(ref.uid)
             return set_up_all(jobs, lambda name: self._measure.mounting(state.sources[name]))
 

@@ -34,7 +34,7 @@ _REMEDY: Final = (
 )
 
 
-class Blocking(Struct, frozen=True):
+class BlockingJobs(Struct, frozen=True):
     """Runs blocking jobs, one at a time for each owner (``pod/<uid>/volumes``, ``volume/<name>``)."""
 
     deadline: Seconds

@@ -109,7 +109,7 @@ class Plugin(Protocol):
         """Collect the inputs without blocking. Raises base errors with the messages of the Go kubelet."""
 
 
-class Ready(Struct, frozen=True):
+class ReadyVolume(Struct, frozen=True):
     """Volume that this process has set up: identity of its directory, and digest and bytes of its files."""
 
     device: int

@@ -11,7 +11,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.kubelet.config import ClusterSettings, Settings
 from pykubelet.kubelet.desired.objects import Objects
-from pykubelet.kubelet.desired.objects.cluster import ClusterObjects, PodsChanged
+from pykubelet.kubelet.desired.objects.cluster import ClusterObjects, PodChangeCallback
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.node.lease import renewal_period
 from pykubelet.models.core_v1 import NodeAddress
@@ -25,7 +25,7 @@ class ApiAccess:
     """The clients and objects of the API server; built before the stages, which use its objects."""
 
     def __init__(
-        self, settings: Settings, *, local: Objects, touched: PodsChanged, metrics: KubeletMetrics, clock: Clock
+        self, settings: Settings, *, local: Objects, touched: PodChangeCallback, metrics: KubeletMetrics, clock: Clock
     ) -> None:
         """``local`` has the objects of manifests; ``touched`` is called with pods whose objects have changed.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from pykubelet.apiclient import Query, Reflector, Select
+from pykubelet.apiclient import ObjectSelector, Query, Reflector
 from pykubelet.apiclient.resources import NODES
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.callbacks import Callbacks
@@ -177,7 +177,7 @@ def _ending(statuses: StatusManager, pods: PodManager) -> frozenset[PodFullName]
 
 def _node_watch(access: ApiAccess, name: str, *, follower: NodeFollower, clock: Clock) -> Reflector[Node]:
     """Build the watch of this node's object."""
-    query = Query(NODES.all(), Select(fields=f"metadata.name={name}"))
+    query = Query(NODES.all(), ObjectSelector(fields=f"metadata.name={name}"))
     return Reflector(client=access.client, query=query, deliver=follower.seen, clock=clock)
 
 

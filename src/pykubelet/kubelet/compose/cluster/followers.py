@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from pykubelet.apiclient.held import Key
+from pykubelet.apiclient.held_objects import Key
 from pykubelet.kubelet.actuate.host import NodeFacts
 from pykubelet.kubelet.desired.objects.cluster import ClusterObjects
 from pykubelet.kubelet.desired.pods import PodManager, current_mirror

@@ -13,7 +13,7 @@ from msgspec import Struct
 from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
 
 
-class OnChange(StrEnum):
+class ChangeRequirement(StrEnum):
     """Requirement of a change of a field."""
 
     LIVE = "live"
@@ -27,14 +27,14 @@ class OnChange(StrEnum):
 class FieldEffect(Struct, frozen=True):
     """Requirement of a change of one field, and its reason."""
 
-    on_change: OnChange
+    on_change: ChangeRequirement
     text: str
     """Live: what takes the new value. Restart: why. None: why the field has no effect."""
     cluster_only: bool = False
     """Without an API server the field has no effect."""
 
 
-_STANDALONE: Final = FieldEffect(OnChange.NOTHING, "the agent has no API server")
+_STANDALONE: Final = FieldEffect(ChangeRequirement.NOTHING, "the agent has no API server")
 
 LOG_ROTATION: Final = "log rotation"
 IMAGE_GC: Final = "image garbage collection"
@@ -152,9 +152,9 @@ SECRET_VALUES: Final = frozenset(("staticPodURLHeader",))
 
 def _entries() -> Iterator[tuple[str, FieldEffect]]:
     for on_change, table in (
-        (OnChange.LIVE, LIVE),
-        (OnChange.RESTART, _RESTART),
-        (OnChange.NOTHING, _NOTHING),
+        (ChangeRequirement.LIVE, LIVE),
+        (ChangeRequirement.RESTART, _RESTART),
+        (ChangeRequirement.NOTHING, _NOTHING),
     ):
         for text, names in table.items():
             for name in names:
@@ -172,7 +172,9 @@ def effect_of(field: str, *, cluster: bool) -> FieldEffect:
     return _STANDALONE if found.cluster_only and not cluster else found
 
 
-EFFECTIVE: Final = frozenset(name for name, effect in EFFECTS.items() if effect.on_change is not OnChange.NOTHING)
+EFFECTIVE: Final = frozenset(
+    name for name, effect in EFFECTS.items() if effect.on_change is not ChangeRequirement.NOTHING
+)
 """The fields that have an effect; docs/parity.md repeats them."""
 
 

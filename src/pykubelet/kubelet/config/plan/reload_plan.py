@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from pykubelet.kubelet.config.plan.field_effects import SECRET_VALUES, OnChange, effect_of
+from pykubelet.kubelet.config.plan.field_effects import SECRET_VALUES, ChangeRequirement, effect_of
 from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
 
 FIELDS: Final = msgspec.structs.fields(KubeletConfiguration)
@@ -47,14 +47,14 @@ def plan_reload(
     for field in FIELDS:
         name, new = field.encode_name, getattr(wanted, field.name)
         match effect_of(name, cluster=cluster).on_change:
-            case OnChange.LIVE:
+            case ChangeRequirement.LIVE:
                 if new != getattr(in_force, field.name):
                     changes[field.name] = new
                     live.add(name)
-            case OnChange.RESTART:
+            case ChangeRequirement.RESTART:
                 if new != getattr(started, field.name):
                     restart.append(name)
-            case OnChange.NOTHING:
+            case ChangeRequirement.NOTHING:
                 if new != getattr(started, field.name):
                     ignored.append(name)
     return ReloadPlan(
@@ -116,9 +116,9 @@ def field_views(
         name, wanted = field.encode_name, getattr(configured, field.name)
         effect = effect_of(name, cluster=cluster)
         state = FieldState.APPLIED
-        if effect.on_change is OnChange.NOTHING:
+        if effect.on_change is ChangeRequirement.NOTHING:
             state = FieldState.NO_EFFECT
-        elif effect.on_change is OnChange.RESTART and wanted != getattr(started, field.name):
+        elif effect.on_change is ChangeRequirement.RESTART and wanted != getattr(started, field.name):
             state = FieldState.RESTART
         yield FieldView(
             field=name,

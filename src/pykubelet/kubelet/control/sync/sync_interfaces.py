@@ -10,7 +10,7 @@ from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.admission import AdmissionVerdict
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.reports.decisions import DecisionRecorder
-from pykubelet.kubelet.types.resources.resize import Retry
+from pykubelet.kubelet.types.resources.resize import RetryTrigger
 from pykubelet.kubelet.types.runtime import RuntimePod
 from pykubelet.models.core_v1 import Pod
 
@@ -53,7 +53,7 @@ class Pods(Protocol):
         """Return all desired pods."""
 
 
-class Resized(Protocol):
+class ResizedPod(Protocol):
     """A pod whose allocation or resize condition has changed."""
 
     @property
@@ -83,7 +83,7 @@ class Admission(Protocol):
     def updated(self, pod: Pod) -> Pod:
         """Return an admitted pod that is new or has changed with its allocated resources."""
 
-    def grant(self, trigger: Retry = Retry.PERIODIC) -> Sequence[Resized]:
+    def grant(self, trigger: RetryTrigger = RetryTrigger.PERIODIC) -> Sequence[ResizedPod]:
         """Return the pods whose pending resize was allocated now, or whose resize condition has changed."""
 
     def forget(self, uid: PodUID) -> None:

@@ -21,7 +21,7 @@ from pykubelet.kubelet.types.admission import NODE_AFFINITY, PREEMPTION_MESSAGE,
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.probes import ProbeUpdate
 from pykubelet.kubelet.types.reports.events import Reason
-from pykubelet.kubelet.types.resources.resize import Retry
+from pykubelet.kubelet.types.resources.resize import RetryTrigger
 from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent
 from pykubelet.kubelet.types.updates import PodOp, PodUpdate, is_mirror
 from pykubelet.models.core_v1 import Pod
@@ -85,7 +85,7 @@ class SyncLoop:
             case PeriodicRetry():
                 self._retry()
                 self._reconsider()
-                self._grant(Retry.PERIODIC)
+                self._grant(RetryTrigger.PERIODIC)
             case _:
                 assert_never(event)
 
@@ -97,13 +97,13 @@ class SyncLoop:
         if update.op is PodOp.ADD:
             for pod in self._deps.admission.in_order(update.pods):
                 self._handle_pod(update, pod)
-            self._grant(Retry.PODS_ADDED)
+            self._grant(RetryTrigger.PODS_ADDED)
             return
         for pod in update.pods:
             self._handle_pod(update, pod)
         if update.op is PodOp.REMOVE:
             self._reconsider()
-        self._grant(Retry.PODS_REMOVED if update.op is PodOp.REMOVE else Retry.POD_UPDATED)
+        self._grant(RetryTrigger.PODS_REMOVED if update.op is PodOp.REMOVE else RetryTrigger.POD_UPDATED)
 
     def _handle_pod(self, update: PodUpdate, pod: Pod) -> None:
         """Handle an update of one pod; an update that raises is retried with the next `PeriodicRetry`."""
@@ -147,7 +147,7 @@ class SyncLoop:
             self._deps.workers.remove(PodUID(pod.metadata.uid))
             self._deps.workers.update(pod)
 
-    def _grant(self, trigger: Retry) -> None:
+    def _grant(self, trigger: RetryTrigger) -> None:
         """Allocate deferred resizes that fit on the node now; cheap if no resize is pending."""
         for resized in self._deps.admission.grant(trigger):
             self._preempt(resized.preempts)

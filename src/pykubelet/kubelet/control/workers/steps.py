@@ -19,7 +19,7 @@ from pykubelet.kubelet.control.workers.worker_interfaces import Conditions, Mete
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared, SyncAction
+from pykubelet.kubelet.types.outcome import Failure, Outcome, PreparationResult, SyncAction
 from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, Reason
 from pykubelet.kubelet.types.reports.status_input import StatusInput
 from pykubelet.kubelet.types.reports.timeline import Step
@@ -113,7 +113,7 @@ class PodSteps:
             self._telemetry.events.event(state.ref, NORMAL, Reason.DEADLINE_EXCEEDED, message)
             return StepResult(finished=True, terminal_reason=Reason.DEADLINE_EXCEEDED, terminal_message=message)
         no_network = self._network_failure(pod)
-        prepared = Prepared(no_network) if no_network else await self._resources.prepare(pod, runtime)
+        prepared = PreparationResult(no_network) if no_network else await self._resources.prepare(pod, runtime)
         if (rejection := rejection_of(prepared.failures)) is not None:
             return self._reject(state, rejection)
         if prepared.failures:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
-from pykubelet.kubelet.types.outcome import Outcome, Prepared
+from pykubelet.kubelet.types.outcome import Outcome, PreparationResult
 from pykubelet.kubelet.types.probes import ContainerProbes
 from pykubelet.kubelet.types.reports.decisions import DecisionRecorder
 from pykubelet.kubelet.types.reports.status_input import StatusInput
@@ -26,7 +26,7 @@ class Runtime(Protocol):
         pod: Pod,
         status: PodRuntimeStatus,
         probes: Mapping[ContainerID, ContainerProbes],
-        prepared: Prepared,
+        prepared: PreparationResult,
         sandbox_ready: Callable[[SandboxStatus], None],
     ) -> Outcome:
         """Do one pass towards the desired pod; deferred preparations are finished before containers are created.
@@ -47,7 +47,7 @@ class Runtime(Protocol):
 class Resources(Protocol):
     """Resources of a pod besides its containers: volumes, cgroup, directories."""
 
-    async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> Prepared:
+    async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> PreparationResult:
         """Create or update cgroup, directories and volumes; failures name what could not be prepared."""
 
     async def release(self, uid: PodUID) -> None:

@@ -11,12 +11,12 @@ from pykubelet.kubelet.desired.admission.admission_types import Needs, NodePrope
 from pykubelet.kubelet.desired.admission.plan.fit import needs_of
 from pykubelet.kubelet.desired.admission.plan.resize_order import needs_during_resize, never_fits, swap_prevents_resize
 from pykubelet.kubelet.desired.admission.plan.rules import decide, is_for_shortage
-from pykubelet.kubelet.desired.admission.resizes import Resized, ResizeDeps, Resizes
+from pykubelet.kubelet.desired.admission.resizes import ResizeDeps, ResizedPod, Resizes
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.admission import NODE_AFFINITY, PREEMPTION_MESSAGE, AdmissionVerdict
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.events import WARNING, Reason
-from pykubelet.kubelet.types.resources.resize import Allocations, PendingResizes, Retry, with_allocation
+from pykubelet.kubelet.types.resources.resize import Allocations, PendingResizes, RetryTrigger, with_allocation
 from pykubelet.kubelet.types.updates import is_mirror, is_static
 from pykubelet.models.core_v1 import Pod
 
@@ -114,7 +114,7 @@ class Admission:
             self._resizes.request(pod)
         return allocated
 
-    def grant(self, trigger: Retry = Retry.PERIODIC) -> list[Resized]:
+    def grant(self, trigger: RetryTrigger = RetryTrigger.PERIODIC) -> list[ResizedPod]:
         """Allocate requested resizes that fit; return the pods that this changes."""
         return self._resizes.grant(trigger) if self._resizes.waiting else []
 

@@ -22,7 +22,7 @@ from pykubelet.kubelet.types.resources.resize import (
     PendingResize,
     PendingResizes,
     ResizeReason,
-    Retry,
+    RetryTrigger,
     resize_summary,
     with_allocation,
 )
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 _PENDING: Final = "PodResizePending"
 
 
-class Resized(Struct, frozen=True):
+class ResizedPod(Struct, frozen=True):
     """A pod whose allocation or resize condition has changed, with its allocated resources."""
 
     pod: Pod
@@ -81,7 +81,7 @@ class Resizes:
         self._requested.pop(uid, None)
         self._pending.drop(uid)
 
-    def grant(self, trigger: Retry) -> list[Resized]:
+    def grant(self, trigger: RetryTrigger) -> list[ResizedPod]:
         """Allocate the resizes that fit now, in the order of ``resize_order.rank``; return the changed pods."""
         changed = [self._try(uid, trigger) for uid in self._in_order()]
         return [resized for resized in changed if resized is not None]
@@ -96,7 +96,7 @@ class Resizes:
 
         return sorted(self._requested, key=key)
 
-    def _try(self, uid: PodUID, trigger: Retry) -> Resized | None:
+    def _try(self, uid: PodUID, trigger: RetryTrigger) -> ResizedPod | None:
         pod = self._requested[uid]
         reason, message = ResizeReason.INFEASIBLE, self._deps.infeasible(pod)
         if not message:
@@ -111,16 +111,16 @@ class Resizes:
             del self._requested[uid]
         return self._wait(uid, pod, reason, message)
 
-    def _allocate(self, uid: PodUID, pod: Pod, verdict: AdmissionVerdict) -> Resized:
+    def _allocate(self, uid: PodUID, pod: Pod, verdict: AdmissionVerdict) -> ResizedPod:
         self.drop(uid)
         self._deps.allocations.set(pod)
         self._deps.allocated(uid, verdict)
         _log.info("pod resize: allocated", extra={"pod": str(ref_of(pod)), "uid": uid})
         text = f"Pod resize started: {resize_summary(pod, pod.metadata.generation)}"
         self._deps.telemetry.events.event(ref_of(pod), NORMAL, Reason.RESIZE_STARTED, text)
-        return Resized(pod, verdict.preempts)
+        return ResizedPod(pod, verdict.preempts)
 
-    def _wait(self, uid: PodUID, pod: Pod, reason: ResizeReason, message: str) -> Resized | None:
+    def _wait(self, uid: PodUID, pod: Pod, reason: ResizeReason, message: str) -> ResizedPod | None:
         before, generation = self._pending.get(uid), pod.metadata.generation
         since = before.since if before is not None else self._deps.telemetry.clock.now()
         self._event_times.monotonic(
@@ -134,7 +134,7 @@ class Resizes:
             kind = Reason.RESIZE_INFEASIBLE if reason is ResizeReason.INFEASIBLE else Reason.RESIZE_DEFERRED
             text = f"Pod resize {reason}: {resize_summary(pod, generation, message)}"
             self._deps.telemetry.events.event(ref_of(pod), WARNING, kind, text)
-        return Resized(self._as_allocated(pod))
+        return ResizedPod(self._as_allocated(pod))
 
     def _as_allocated(self, pod: Pod) -> Pod:
         return with_allocation(pod, self._deps.allocations.get(ref_of(pod).uid))

@@ -6,14 +6,20 @@ of the manifest directory and nothing else; blocks. Start reading in ``apply.py`
 """
 
 from pykubelet.kubelet.desired.changes.apply import apply_documents
-from pykubelet.kubelet.desired.changes.documents import Checked, Document, Given, check_documents, keys_of
+from pykubelet.kubelet.desired.changes.documents import (
+    CheckedDocuments,
+    Document,
+    InputObject,
+    check_documents,
+    keys_of,
+)
 from pykubelet.kubelet.desired.changes.manifest_directory import Change, ManifestDirectory
 
 __all__ = [
     "Change",
-    "Checked",
+    "CheckedDocuments",
     "Document",
-    "Given",
+    "InputObject",
     "ManifestDirectory",
     "apply_documents",
     "check_documents",

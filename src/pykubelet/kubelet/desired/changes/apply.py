@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.kubelet.desired.changes.documents import Document, Given, check_documents
+from pykubelet.kubelet.desired.changes.documents import Document, InputObject, check_documents
 from pykubelet.kubelet.desired.changes.manifest_directory import ManifestDirectory
 from pykubelet.kubelet.desired.manifest import adopt
 from pykubelet.kubelet.types.reports.node_view import ApplyView, ChangeView, NodeView
@@ -41,7 +41,7 @@ def apply_documents(
     return ApplyView(findings=findings, changes=tuple(changes), fault=fault)
 
 
-def pod_uid(given: Given, origin: str, node_name: str) -> str:
+def pod_uid(given: InputObject, origin: str, node_name: str) -> str:
     """Return the uid that the agent gives to this version of a pod of a file; empty: the object is no pod."""
     pod = given.item.value
     if not isinstance(pod, Pod):
@@ -49,7 +49,7 @@ def pod_uid(given: Given, origin: str, node_name: str) -> str:
     return adopt(pod, given.item.digest, Source.FILE, origin, node_name).metadata.uid
 
 
-def _apply(given: Sequence[Given], directory: ManifestDirectory, *, write: bool) -> tuple[list[ChangeView], str]:
+def _apply(given: Sequence[InputObject], directory: ManifestDirectory, *, write: bool) -> tuple[list[ChangeView], str]:
     changes: list[ChangeView] = []
     try:
         for each in given:

@@ -26,7 +26,7 @@ class Document(Struct, frozen=True):
     data: bytes
 
 
-class Given(Struct, frozen=True):
+class InputObject(Struct, frozen=True):
     """A valid object of the input."""
 
     item: ManifestObject
@@ -39,11 +39,11 @@ class Given(Struct, frozen=True):
         return f"{self.item.key.kind.lower()}/{self.item.key.name}"
 
 
-class Checked(Struct, frozen=True):
+class CheckedDocuments(Struct, frozen=True):
     """Findings of documents, and their objects if none of the findings is an error."""
 
     findings: tuple[CheckFinding, ...]
-    given: tuple[Given, ...]
+    given: tuple[InputObject, ...]
     """ConfigMaps and Secrets before the pods."""
 
     @property
@@ -59,7 +59,7 @@ def check_documents(
     namespace: str = "",
     complete: bool = True,
     capacity: Mapping[str, Quantity] | None = None,
-) -> Checked:
+) -> CheckedDocuments:
     """Check all documents as ``pykubelet check`` does.
 
     ``node`` is the node that is to run them; without one they are checked against ``capacity``. ``namespace`` is that
@@ -79,7 +79,7 @@ def check_documents(
     if findings:
         # Positions of fields take more time than all the rest: they are looked for only where they are shown.
         findings = findings_of([parse(each.data, printable(each.origin), positions=True) for each in documents])
-    checked = Checked(findings, ())
+    checked = CheckedDocuments(findings, ())
     if checked.errors:
         return checked
     given = [each for manifest, data in read for each in _texts(manifest, data)]
@@ -119,7 +119,7 @@ def _weighed(finding: CheckFinding, node: NodeView | None, *, complete: bool) ->
     return finding
 
 
-def _texts(manifest: Manifest, data: bytes) -> list[Given]:
+def _texts(manifest: Manifest, data: bytes) -> list[InputObject]:
     found = {place.key: place for place in places(data, manifest.origin)}
     texts = {key: object_text(data, place, manifest.origin) for key, place in found.items()}
     given = []
@@ -128,5 +128,5 @@ def _texts(manifest: Manifest, data: bytes) -> list[Given]:
         again = parse(text.encode(), manifest.origin).objects
         if [each.digest for each in again] != [item.digest]:
             raise Conflict(f"{manifest.origin}: {item.key} cannot be cut out of its file; put it into one of its own")
-        given.append(Given(item, text))
+        given.append(InputObject(item, text))
     return given

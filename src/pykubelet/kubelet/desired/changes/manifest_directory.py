@@ -66,7 +66,7 @@ class FoundObject(Struct, frozen=True):
         return printable(str(self.path))
 
 
-class Applied(Struct, frozen=True):
+class AppliedObject(Struct, frozen=True):
     """An object as it is now in the directory."""
 
     change: Change
@@ -152,7 +152,7 @@ class ManifestDirectory:
             raise _broken(broken, key)
         return None
 
-    def apply(self, item: ManifestObject, text: str, *, write: bool = True) -> Applied:
+    def apply(self, item: ManifestObject, text: str, *, write: bool = True) -> AppliedObject:
         """Create the object, or replace it where it is. ``text`` is its document; without ``write`` nothing changes.
 
         Conflict: its file cannot be edited, or the object is immutable. Permanent: the directory cannot be written.
@@ -165,10 +165,10 @@ class ManifestDirectory:
             data = with_added(old, text, origin)
             self._check(item, parse(old, origin), parse(data, origin))
             self._write(path, data, write=write)
-            return Applied(Change.CREATED, origin)
+            return AppliedObject(Change.CREATED, origin)
         before = parse(found.data, found.origin)
         if any(old.key == item.key and old.digest == item.digest for old in before.objects):
-            return Applied(Change.UNCHANGED, found.origin)
+            return AppliedObject(Change.UNCHANGED, found.origin)
         data = with_object(found.data, found.place, text, found.origin)
         after = parse(data, found.origin)
         self._check(item, before, after)
@@ -176,7 +176,7 @@ class ManifestDirectory:
         if any(problem.object == str(item.key) for problem in frozen):
             raise Conflict(f"{item.key} is immutable: delete it first, then apply the new version")
         self._write(found.path, data, write=write)
-        return Applied(Change.CONFIGURED, found.origin)
+        return AppliedObject(Change.CONFIGURED, found.origin)
 
     def remove(self, key: ObjectKey) -> FoundObject:
         """Remove the object: its document, or its file if that holds nothing else. Returns what was removed.

@@ -33,11 +33,11 @@ _MAX_DIGITS: Final = 64
 _INT64: Final = range(-(1 << 63), 1 << 63)
 
 
-class _Missing:
+class _MissingValue:
     """Placeholder of a value that is absent or could not be read."""
 
 
-MISSING: Final = _Missing()
+MISSING: Final = _MissingValue()
 
 
 class TooLargeError(Exception):
@@ -113,7 +113,7 @@ class Walker:
                 kind, text = "text", shown(node.text)
         return f"a {kind}" if self._private else f"the {kind} {text}"
 
-    def _fail(self, path: str, message: str, remedy: str = "") -> _Missing:
+    def _fail(self, path: str, message: str, remedy: str = "") -> _MissingValue:
         self.findings.append(Finding(path, message, remedy))
         return MISSING
 
@@ -189,7 +189,7 @@ class Walker:
         value = plain_value(node)
         return self._text(value, path) if isinstance(value, str) else value
 
-    def _text(self, text: str, path: str) -> str | _Missing:
+    def _text(self, text: str, path: str) -> str | _MissingValue:
         """Return the text if it is valid for programs; invalid texts are reported and not put into an object."""
         if "\x00" in text:
             return self._fail(path, "contains a NUL character", "take it away; programs cannot take it as text")

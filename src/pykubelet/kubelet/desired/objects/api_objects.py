@@ -13,8 +13,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from pykubelet.apiclient import ApiClient, Query, Reflector, Select
-from pykubelet.apiclient.held import Key
+from pykubelet.apiclient import ApiClient, ObjectSelector, Query, Reflector
+from pykubelet.apiclient.held_objects import Key
 from pykubelet.apiclient.resources import CONFIG_MAPS, SECRETS
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.guard import Guard
@@ -38,7 +38,7 @@ _MAX_LINGERING: Final = 16
 """Maximum number of watched ConfigMaps without a pod; each needs a connection."""
 
 
-class _Followed(Struct):
+class _WatchedObject(Struct):
     """A watched object."""
 
     users: set[PodUID] = field(default_factory=set)
@@ -55,7 +55,7 @@ class ApiObjects:
         self._client = client
         self._local = local
         self._clock = clock
-        self._followed: dict[ObjectKey, _Followed] = {}
+        self._followed: dict[ObjectKey, _WatchedObject] = {}
         self._idle: dict[ObjectKey, Seconds] = {}
         """Watched objects without a pod, with the time since which they have none; the oldest is first."""
         self._of_pod: dict[PodUID, frozenset[ObjectKey]] = {}
@@ -149,7 +149,7 @@ class ApiObjects:
             if self._idle.pop(key, None) is not None and not self._is_current(key):
                 self._drop(key)
             if key not in self._followed:
-                self._followed[key] = _Followed()
+                self._followed[key] = _WatchedObject()
                 self._start(key, self._followed[key])
             self._followed[key].users.add(uid)
 
@@ -175,10 +175,10 @@ class ApiObjects:
         if task is not None:
             task.cancel()
 
-    def _start(self, key: ObjectKey, followed: _Followed) -> None:
+    def _start(self, key: ObjectKey, followed: _WatchedObject) -> None:
         if self._group is None:
             return
-        select = Select(fields=f"metadata.name={key.name}")
+        select = ObjectSelector(fields=f"metadata.name={key.name}")
 
         def take(items: Mapping[Key, ConfigMap] | Mapping[Key, Secret]) -> None:
             self._take(key, followed, items.values())
@@ -201,7 +201,7 @@ class ApiObjects:
             )
         followed.task = self._group.create_task(followed.reflector.run(), name=f"watch {key}")
 
-    def _take(self, key: ObjectKey, followed: _Followed, items: Iterable[ConfigMap | Secret]) -> None:
+    def _take(self, key: ObjectKey, followed: _WatchedObject, items: Iterable[ConfigMap | Secret]) -> None:
         value = next(iter(items), None)
         if followed.read.is_set() and value == followed.value:
             return

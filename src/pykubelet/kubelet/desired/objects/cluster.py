@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Final, Protocol
 
-from pykubelet.apiclient import ApiClient, Query, Reflector, Select
-from pykubelet.apiclient.held import Key
+from pykubelet.apiclient import ApiClient, ObjectSelector, Query, Reflector
+from pykubelet.apiclient.held_objects import Key
 from pykubelet.apiclient.resources import RUNTIME_CLASSES, SERVICES
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient
@@ -34,10 +34,10 @@ from pykubelet.models.core_v1 import (
 from pykubelet.models.node_v1 import RuntimeClass
 
 _log = logging.getLogger(__name__)
-_EVERYTHING: Final = Select()
+_EVERYTHING: Final = ObjectSelector()
 
 
-class PodsChanged(Protocol):
+class PodChangeCallback(Protocol):
     """Called with pods for which an object other than a ConfigMap or Secret (for example a token) has changed."""
 
     def __call__(self, uids: frozenset[PodUID], /) -> None: ...
@@ -46,7 +46,9 @@ class PodsChanged(Protocol):
 class ClusterObjects:
     """``Objects`` of a cluster, and the cluster interfaces of the stage actuate. For one thread."""
 
-    def __init__(self, *, client: ApiClient, node: str, local: Objects, touched: PodsChanged, clock: Clock) -> None:
+    def __init__(
+        self, *, client: ApiClient, node: str, local: Objects, touched: PodChangeCallback, clock: Clock
+    ) -> None:
         """``node``: name of the node."""
         self._touched = touched
         self._objects = ApiObjects(client=client, local=local, clock=clock)

@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from pykubelet.apiclient import ApiClient, Query, Reflector, Select
-from pykubelet.apiclient.held import Key
+from pykubelet.apiclient import ApiClient, ObjectSelector, Query, Reflector
+from pykubelet.apiclient.held_objects import Key
 from pykubelet.apiclient.resources import POD_CERTIFICATE_REQUESTS, SERVICE_ACCOUNTS
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
@@ -178,7 +178,7 @@ class PodCertificates:
         await self._wanted.wait()
         await self._node_known.wait()
         assert self._node is not None
-        select = Select(fields=f"spec.nodeName={self._node.metadata.name}")
+        select = ObjectSelector(fields=f"spec.nodeName={self._node.metadata.name}")
         await Reflector(
             client=self._client,
             query=Query(POD_CERTIFICATE_REQUESTS.all(), select),

@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 
-from pykubelet.apiclient import ApiClient, Forbidden, PatchKind, Query, Reflector, Select
-from pykubelet.apiclient.held import Key
+from pykubelet.apiclient import ApiClient, Forbidden, ObjectSelector, PatchKind, Query, Reflector
+from pykubelet.apiclient.held_objects import Key
 from pykubelet.apiclient.resources import (
     CSI_DRIVERS,
     NODES,
@@ -51,7 +51,7 @@ class StorageObjects:
         self._wanted = asyncio.Event()
         self._read = asyncio.Event()
         self._driver_watch = Reflector(
-            client=client, query=Query(CSI_DRIVERS.all(), Select()), deliver=self._take_drivers, clock=clock
+            client=client, query=Query(CSI_DRIVERS.all(), ObjectSelector()), deliver=self._take_drivers, clock=clock
         )
         self._labels: dict[str, str] | None = None
         """Labels of the node; None until its object has been read."""

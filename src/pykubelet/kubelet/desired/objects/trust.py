@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 
-from pykubelet.apiclient import ApiClient, Query, Reflector, Select
-from pykubelet.apiclient.held import Key
+from pykubelet.apiclient import ApiClient, ObjectSelector, Query, Reflector
+from pykubelet.apiclient.held_objects import Key
 from pykubelet.apiclient.resources import CLUSTER_TRUST_BUNDLES
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient
@@ -33,7 +33,7 @@ class TrustBundles:
         self._wanted = asyncio.Event()
         self._read = asyncio.Event()
         self._watch = Reflector(
-            client=client, query=Query(CLUSTER_TRUST_BUNDLES.all(), Select()), deliver=self._take, clock=clock
+            client=client, query=Query(CLUSTER_TRUST_BUNDLES.all(), ObjectSelector()), deliver=self._take, clock=clock
         )
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:

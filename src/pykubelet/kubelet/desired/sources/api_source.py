@@ -6,8 +6,8 @@ After each change it passes its full set of pods to the mux, as the other source
 from collections.abc import Mapping
 from typing import Final
 
-from pykubelet.apiclient import ApiClient, Query, Reflector, Select
-from pykubelet.apiclient.held import Key
+from pykubelet.apiclient import ApiClient, ObjectSelector, Query, Reflector
+from pykubelet.apiclient.held_objects import Key
 from pykubelet.apiclient.resources import PODS
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.callbacks import Callbacks
@@ -25,7 +25,7 @@ class ApiServerSource:
         """Called after the pods have been read for the first time."""
         self._mux = mux
         self._reported = False
-        query = Query(PODS.all(), Select(fields=f"spec.nodeName={node_name}"))
+        query = Query(PODS.all(), ObjectSelector(fields=f"spec.nodeName={node_name}"))
         self._reflector = Reflector(client=client, query=query, deliver=self._deliver, clock=clock)
 
     async def run(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 
 from pykubelet.base.clock import Clock
-from pykubelet.kubelet.desired.sources.plan.effective_manifests import Merged, merge
+from pykubelet.kubelet.desired.sources.plan.effective_manifests import MergedPods, merge
 from pykubelet.kubelet.desired.sources.source_interfaces import PodSink
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.updates import Source
@@ -23,7 +23,7 @@ class PodMux:
         self._expected = frozenset(sources)
         self._sink = sink
         self._clock = clock
-        self._merged: dict[Source, Merged] = {}
+        self._merged: dict[Source, MergedPods] = {}
         self._unread: dict[Source, AbstractSet[PodUID]] = {}
 
     def set(self, source: Source, pods: Sequence[Pod], unread: AbstractSet[PodUID] = frozenset()) -> None:

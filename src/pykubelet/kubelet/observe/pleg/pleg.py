@@ -23,7 +23,7 @@ from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import PykubeletError, Unsupported
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.pleg.plan import diff, schedule
-from pykubelet.kubelet.observe.pleg.plan.event_effects import Apply, CheckPod, Relist, effect
+from pykubelet.kubelet.observe.pleg.plan.event_effects import PodCheck, PodStateChange, Relist, effect
 from pykubelet.kubelet.observe.pleg.plan.schedule import ScheduledCheck
 from pykubelet.kubelet.observe.pleg.pleg_interfaces import PlegDeps
 from pykubelet.kubelet.observe.pleg.pleg_types import PlegConfig
@@ -121,9 +121,9 @@ class Pleg:
         if event.kind is not RuntimeEventKind.DELETED:
             self._events_have_pods = event.seen is not None
         match effect(event, self._owner.get(event.container_id), self._config):
-            case Apply(uid=uid):
+            case PodStateChange(uid=uid):
                 self._accept(uid, diff.after(self._pods.get(uid), event))
-            case CheckPod(uid=uid):
+            case PodCheck(uid=uid):
                 self._set_check(uid, ScheduledCheck(self._now(), self._now()))
             case Relist(within=seconds):
                 self._relist_by(self._now() + seconds)

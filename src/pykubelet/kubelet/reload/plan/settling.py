@@ -35,7 +35,7 @@ _DELAYS: Final = {
 }
 
 
-class Settling:
+class SettlingChanges:
     """The changes that have not been read yet. Times are monotonic seconds."""
 
     def __init__(self) -> None:

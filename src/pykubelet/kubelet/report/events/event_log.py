@@ -10,7 +10,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.concurrency.watch_table import Change, WatchTable
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.report.events.event_types import Correlated, EventConfig, Occurrence
+from pykubelet.kubelet.report.events.event_types import CorrelatedEvent, EventConfig, Occurrence
 from pykubelet.kubelet.report.events.plan.correlate import Correlator
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.reports.events import NO_ANNOTATIONS, WARNING
@@ -103,7 +103,7 @@ class EventLog:
         while (stalest := self.table.stalest()) is not None and self._recorded_at.get(stalest.key, oldest - 1) < oldest:
             self._forget(stalest.key)
 
-    def _keep(self, correlated: Correlated) -> None:
+    def _keep(self, correlated: CorrelatedEvent) -> None:
         self.expire()
         namespace = correlated.occurrence.involved.namespace or "default"
         key = f"{namespace}/{correlated.name}"
@@ -119,7 +119,7 @@ class EventLog:
         self.table.forget(key)
         self._recorded_at.pop(key, None)
 
-    def _object(self, correlated: Correlated, namespace: str, key: str, version: int) -> Event:
+    def _object(self, correlated: CorrelatedEvent, namespace: str, key: str, version: int) -> Event:
         shown = correlated.occurrence
         first, last = time_from_unix(correlated.first_at), time_from_unix(shown.at)
         return Event(

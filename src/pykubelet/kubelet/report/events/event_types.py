@@ -38,7 +38,7 @@ class Occurrence(Struct, frozen=True):
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-class Correlated(Struct, frozen=True):
+class CorrelatedEvent(Struct, frozen=True):
     """The correlator's verdict on an occurrence."""
 
     occurrence: Occurrence

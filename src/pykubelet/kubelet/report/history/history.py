@@ -28,7 +28,7 @@ from pykubelet.kubelet.report.history.history_types import (
     EventRecord,
     GoneRecord,
     HistoryLimits,
-    Loaded,
+    LoadedHistory,
     Record,
     StartRecord,
     TimelineRecord,
@@ -205,7 +205,7 @@ class History:
             self._records.popitem(last=False)
         self._changed.set()
 
-    def _restore(self, found: Loaded) -> None:
+    def _restore(self, found: LoadedHistory) -> None:
         self._deps.starts.restore(found.started)
         self._deps.timelines.restore(found.timelines)
         self._deps.events.restore(found.events)

@@ -34,7 +34,7 @@ from pykubelet.kubelet.report.history.history_types import (
     EventRecord,
     Header,
     HistoryLimits,
-    Loaded,
+    LoadedHistory,
     Record,
 )
 from pykubelet.kubelet.report.history.plan.replay import Replay
@@ -82,7 +82,7 @@ class HistoryFile:
         self._size = 0
         self._counting = 0
 
-    def load(self, now: Seconds, newest_events: int) -> Loaded:
+    def load(self, now: Seconds, newest_events: int) -> LoadedHistory:
         """Read the file; of the events only the newest ones. ``now``: Unix time. A damaged file is set aside."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         remove_temporary_files(self._path.parent)
@@ -98,7 +98,7 @@ class HistoryFile:
                 os.truncate(self._path, content.good)
         replay = content.replay
         places = list(replay.events.values())
-        return Loaded(
+        return LoadedHistory(
             events=tuple(_events(content.data, places[-newest_events:])),
             more_events=len(places) > newest_events,
             started=dict(replay.started),

@@ -79,7 +79,7 @@ class HistoryLimits(Struct, frozen=True):
     """Longer records are not stored."""
 
 
-class Loaded(Struct, frozen=True, kw_only=True):
+class LoadedHistory(Struct, frozen=True, kw_only=True):
     """The content of a history file."""
 
     events: tuple[Event, ...] = ()

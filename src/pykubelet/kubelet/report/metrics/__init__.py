@@ -7,7 +7,7 @@ Start reading in ``instruments.py`` for names, labels and buckets. Imports besid
 from pykubelet.kubelet.report.metrics.kubelet_metrics import KubeletMetrics
 from pykubelet.kubelet.report.metrics.metric_types import (
     NodeCounts,
-    Protected,
+    ProtectedMemory,
     count_ephemeral,
     count_runtime,
 )
@@ -22,7 +22,7 @@ __all__ = [
     "PlegMetrics",
     "ProbeMetrics",
     "ProbeSample",
-    "Protected",
+    "ProtectedMemory",
     "UsageTexts",
     "count_ephemeral",
     "count_runtime",

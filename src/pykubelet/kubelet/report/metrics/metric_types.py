@@ -48,7 +48,7 @@ _IMAGE_SIZES: Final = (
 )
 
 
-class Protected(Struct, frozen=True):
+class ProtectedMemory(Struct, frozen=True):
     """Memory that cgroups protect by the requests of pods (feature gate MemoryQoS)."""
 
     min: int
@@ -76,7 +76,7 @@ class NodeCounts(Struct, frozen=True):
     """Volumes of pods, by plugin and state."""
     plugins: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Sockets of plugins, by path and state."""
-    protected: Protected | None = None
+    protected: ProtectedMemory | None = None
     """None: without MemoryQoS."""
     pleg_last_seen: float = 0.0
     """Unix time of the last complete relist."""

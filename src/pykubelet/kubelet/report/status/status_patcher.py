@@ -24,7 +24,7 @@ from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, T
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.status.plan.next_request import (
     MAX_RETRY_SECONDS,
-    Delivered,
+    DeliveryState,
     Request,
     delivered,
     hold,
@@ -78,7 +78,7 @@ class _Delivery(Struct, kw_only=True):
     """The delivery of one pod's status."""
 
     wakeup: Wakeup
-    state: Delivered = Delivered()
+    state: DeliveryState = DeliveryState()
     changed_at: Seconds | None = None
     """Time of the oldest change that is not delivered."""
     running: bool = False

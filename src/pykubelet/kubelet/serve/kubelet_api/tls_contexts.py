@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 _Mark: TypeAlias = tuple[tuple[str, int, int, int], ...]
 
 
-class _Made(Struct, frozen=True):
+class _MarkedContext(Struct, frozen=True):
     mark: _Mark
     context: ssl.SSLContext
 
@@ -29,7 +29,7 @@ class TlsContexts:
 
     def __init__(self, config: TlsConfig) -> None:
         self._config = config
-        self._made: _Made | None = None
+        self._made: _MarkedContext | None = None
         self._refused: _Mark | None = None
         self._reported: _Mark | None = None
 
@@ -44,7 +44,7 @@ class TlsContexts:
         if self._made is not None and mark in (self._made.mark, self._refused):
             return self._made.context
         try:
-            self._made = _Made(mark, _context(self._config, files))
+            self._made = _MarkedContext(mark, _context(self._config, files))
         except (OSError, ssl.SSLError) as error:
             if self._made is None:
                 named = ", ".join(str(path) for path in paths)

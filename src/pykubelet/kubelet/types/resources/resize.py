@@ -21,7 +21,7 @@ from pykubelet.models.quantity import from_bytes, from_milli, parse
 from pykubelet.models.scalars import Quantity
 
 
-class Retry(StrEnum):
+class RetryTrigger(StrEnum):
     """Trigger of a retry of deferred resizes; values are those of the Go kubelet."""
 
     POD_UPDATED = "pod_updated"

@@ -13,7 +13,7 @@ from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerReco
 RECORD = ContainerRecord(ContainerID("c1"), "app_0", SandboxID("s1"), b"", 1, "i", "r", "", "/cg", "SIGTERM")
 
 
-class Monotonic:
+class ManualClock:
     """A monotonic clock that the test sets."""
 
     now = 100.0
@@ -25,7 +25,7 @@ class Monotonic:
 @pytest.mark.parametrize("pair", list(itertools.product(ContainerPhase, ContainerPhase)))
 def test_only_transitions_of_the_table_are_possible(pair: tuple[ContainerPhase, ContainerPhase]) -> None:
     here, there = pair
-    container = Container(replace(RECORD, phase=here), monotonic=Monotonic())
+    container = Container(replace(RECORD, phase=here), monotonic=ManualClock())
     if there in LIFE_CYCLE.following(here):
         moved = container.moved(there, exit_code=4)
         assert (moved.phase, moved.exit_code) == (there, 4)
@@ -38,14 +38,14 @@ def test_only_transitions_of_the_table_are_possible(pair: tuple[ContainerPhase, 
 
 
 def test_record_in_an_impossible_phase_is_rejected() -> None:
-    container = Container(replace(RECORD, phase=ContainerPhase.EXITED), monotonic=Monotonic())
+    container = Container(replace(RECORD, phase=ContainerPhase.EXITED), monotonic=ManualClock())
     with pytest.raises(Permanent, match="container c1 is exited, it cannot become running"):
         container.record = replace(RECORD, phase=ContainerPhase.RUNNING)
     assert container.record.phase is ContainerPhase.EXITED
 
 
 def test_impossible_transition_tells_the_history_with_monotonic_ages() -> None:
-    clock = Monotonic()
+    clock = ManualClock()
     container = Container(replace(RECORD, phase=ContainerPhase.CREATED), monotonic=clock)
     for phase in (ContainerPhase.RUNNING, ContainerPhase.EXITED):
         clock.now += 1.25

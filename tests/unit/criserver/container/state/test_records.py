@@ -19,7 +19,7 @@ from pykubelet.testing.clock import VirtualClock
 
 
 @dataclass
-class Stored:
+class DiskRecords:
     """The records on disk; deletions wait for ``go``."""
 
     records: dict[str, ContainerRecord] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Stored:
 class World:
     """The records with what they use."""
 
-    stored: Stored
+    stored: DiskRecords
     table: ContainerTable
     scope: ServerScope
     records: ContainerRecords
@@ -50,7 +50,7 @@ class World:
 
 @asynccontextmanager
 async def world() -> AsyncIterator[World]:
-    clock, stored = VirtualClock(), Stored()
+    clock, stored = VirtualClock(), DiskRecords()
     async with asyncio.TaskGroup() as tasks:
         scope, table = ServerScope.of(tasks, clock), ContainerTable(monotonic=clock.monotonic)
         records = ContainerRecords(stored=cast(StoredRecords[ContainerRecord], stored), table=table, scope=scope)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord, Verified
+from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord, VerifiedSignature
 from pykubelet.criserver.images.signatures import Action, Rule, load_key
 from pykubelet.criserver.images.signatures.plan.policy import longest_scope, refusal
 from pykubelet.testing.signing import new_signer
@@ -63,10 +63,10 @@ def test_identity_of_another_spelling_is_the_same() -> None:
     copied = Rule(action=Action.REQUIRE, scope="r.example/team", keys=(_KEY,), signed_as="vendor.example")
     assert copied.identity("R.example:443/team/app") == "vendor.example/app"
     assert _REQUIRE.identity("R.example:443/team/app") == "r.example/team/app"
-    assert _REQUIRE.satisfied_by("r.example/team/app", [Verified("r.example:443/team/app", _KEY.fingerprint)])
+    assert _REQUIRE.satisfied_by("r.example/team/app", [VerifiedSignature("r.example:443/team/app", _KEY.fingerprint)])
 
 
-def _image(*tags: str, verified: tuple[Verified, ...] = ()) -> ImageRecord:
+def _image(*tags: str, verified: tuple[VerifiedSignature, ...] = ()) -> ImageRecord:
     return ImageRecord(_ID, tags, (), 1, ImageConfig(), (), "sha256:2", verified=verified)
 
 
@@ -75,7 +75,7 @@ def _refusal(rules: Mapping[str, Rule], image: ImageRecord, name: str) -> str:
 
 
 def test_image_with_a_verified_signature_is_used_until_key_or_identity_change() -> None:
-    image = _image("r.example/team/app:1", verified=(Verified("r.example/team/app", _KEY.fingerprint),))
+    image = _image("r.example/team/app:1", verified=(VerifiedSignature("r.example/team/app", _KEY.fingerprint),))
     assert _refusal({"r.example/team": _REQUIRE}, image, "r.example/team/app:1") == ""
     other_key = Rule(action=Action.REQUIRE, scope="r.example/team", keys=(_OTHER,))
     assert "without a verified signature" in _refusal({"r.example/team": other_key}, image, "r.example/team/app:1")
@@ -86,7 +86,7 @@ def test_image_with_a_verified_signature_is_used_until_key_or_identity_change() 
 
 def test_signature_of_one_repository_permits_no_other_name_of_the_image() -> None:
     """``pykubelet image tag`` gives any image any name."""
-    image = _image("r.example/team/app:1", verified=(Verified("r.example/team/app", _KEY.fingerprint),))
+    image = _image("r.example/team/app:1", verified=(VerifiedSignature("r.example/team/app", _KEY.fingerprint),))
     rules = {"r.example/team": _REQUIRE}
     assert "r.example/team/other is present without" in _refusal(rules, image, "r.example/team/other:1")
 

@@ -9,7 +9,7 @@ import pytest
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.criserver.images import manifests
-from pykubelet.criserver.images.image_types import RegistryUnavailable, SignatureRejected, Verified
+from pykubelet.criserver.images.image_types import RegistryUnavailable, SignatureRejected, VerifiedSignature
 from pykubelet.criserver.images.signatures import Action, Rule, load_key, trust
 from pykubelet.criserver.images.signatures.plan.claims import MAX_SIGNATURES, REFERRER_TYPE
 from pykubelet.testing.signing import ANNOTATION, PAYLOAD_TYPE, KeyKind, Signer, claim, new_signer, tag_of
@@ -62,7 +62,7 @@ async def test_signed_image_is_pulled_and_its_signature_recorded(
     world = _world(tmp_path, _rule(_OTHER, signer))
     pulled = await world.images.pull(f"{repository}:1")
     world.check(pulled)
-    assert pulled.verified == (Verified(repository, load_key(signer.pem, "key").fingerprint),)
+    assert pulled.verified == (VerifiedSignature(repository, load_key(signer.pem, "key").fingerprint),)
     await world.trust.check_use(pulled, f"{repository}:1")
     assert World(tmp_path).images.status(pulled.id) == pulled, "it is on the disk"
 

@@ -12,7 +12,7 @@ from pykubelet.criserver.container import ContainerComponents
 from pykubelet.criserver.runtimes import Task
 from pykubelet.criserver.sandbox import SandboxComponents
 from pykubelet.criserver.server.cri_calls.streaming import StreamingCalls
-from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
+from pykubelet.criserver.streaming import AttachTarget, Execution, Forward, StreamingServer
 from pykubelet.criserver.streaming.streaming_types import Streams, Target
 from pykubelet.criserver.types import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -86,8 +86,10 @@ async def test_exec_attach_and_port_forward_return_urls() -> None:
     talking = Streams(stdin=True, stdout=False, stderr=False, terminal=True)
     assert fakes.targets == [
         Execution("c1", ("ls", "/"), Streams(stdin=True, stdout=True, stderr=False, terminal=True)),
-        AttachTo("c1", Path("/bundles/c1"), Streams(stdin=False, stdout=True, stderr=True, terminal=False), CONTROL),
-        AttachTo("c1", Path("/bundles/c1"), talking, CONTROL, stdin_once=False),
+        AttachTarget(
+            "c1", Path("/bundles/c1"), Streams(stdin=False, stdout=True, stderr=True, terminal=False), CONTROL
+        ),
+        AttachTarget("c1", Path("/bundles/c1"), talking, CONTROL, stdin_once=False),
         Forward("c1", Path("/netns/x"), (80, 443)),
     ]
 

@@ -25,7 +25,7 @@ _CONFIG = PodCgroupConfig(
 )
 
 
-class ListedOnce(CgroupFiles):
+class BriefCgroup(CgroupFiles):
     """A cgroup whose process is in it only when it is listed first: ended, and another process gets its PID.
 
     With ``stays``, it is in it each time. The cgroup can be removed when the processes have been listed.
@@ -59,7 +59,7 @@ def _process(*argv: str) -> Iterator[subprocess.Popen[bytes]]:
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("stays", [True, False], ids=["its-own", "reused-pid"])
 async def test_removed_pod_signals_only_processes_of_its_cgroup(tmp_path: Path, version: int, stays: bool) -> None:
-    files = ListedOnce(stays)
+    files = BriefCgroup(stays)
     driver: CgroupDriver = CgroupV1({"memory": tmp_path}, files=files) if version == 1 else CgroupV2(tmp_path, files)
     manager = PodCgroupManager(cgroups=driver, config=_CONFIG, clock=VirtualClock())
     directory = tmp_path / "kubepods" / "poduid1"

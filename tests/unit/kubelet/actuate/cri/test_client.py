@@ -347,7 +347,7 @@ async def test_events_may_be_unsupported(table: Table, client: CriClient) -> Non
         await anext(client.get_container_events())
 
 
-class _Slow(Table):
+class _SlowTable(Table):
     """Takes a second for each call."""
 
     def __init__(self, clock: VirtualClock) -> None:
@@ -362,7 +362,7 @@ class _Slow(Table):
 async def test_calls_are_observed() -> None:
     seen: list[tuple[str, float, bool]] = []
     clock = VirtualClock()
-    table = _Slow(clock)
+    table = _SlowTable(clock)
     table.replies["StopPodSandbox"] = failure(StatusCode.UNKNOWN)
     options = CriOptions(observe=lambda *call: seen.append(call), clock=clock)
     client = CriClient(table, options)

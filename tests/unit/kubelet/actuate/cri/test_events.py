@@ -27,7 +27,7 @@ CONTAINERD = FakeCriOptions(supports_events=False, containerd_events=True, exit_
 
 
 @dataclass
-class Watched:
+class WatchedRuntime:
     """A runtime, a watch on its events, and what the watch has delivered."""
 
     cri: FakeCri
@@ -49,7 +49,7 @@ class Watched:
 
 
 @asynccontextmanager
-async def watched(options: FakeCriOptions) -> AsyncIterator[Watched]:
+async def watched(options: FakeCriOptions) -> AsyncIterator[WatchedRuntime]:
     clock = VirtualClock()
     async with FakeCri(clock, options) as cri:
         events: list[RuntimeEvent] = []
@@ -57,7 +57,7 @@ async def watched(options: FakeCriOptions) -> AsyncIterator[Watched]:
         watch = asyncio.ensure_future(RuntimeEvents(client, clock).watch(events.append))
         await clock.settle()
         try:
-            yield Watched(cri, client, clock, watch, events)
+            yield WatchedRuntime(cri, client, clock, watch, events)
         finally:
             watch.cancel()
             await asyncio.wait({watch})

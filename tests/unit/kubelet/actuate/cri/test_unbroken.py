@@ -29,7 +29,7 @@ APP = pb.ContainerConfig(metadata=pb.ContainerMetadata(name="app"))
 
 
 @dataclass
-class Slow:
+class SlowTransport:
     """Answers when told to."""
 
     go: asyncio.Event = field(default_factory=asyncio.Event)
@@ -76,7 +76,7 @@ CALLS: dict[str, Callable[[CriClient], Awaitable[object]]] = {
 }
 
 
-async def begun(slow: Slow, name: str = "StartContainer", patience: float = 10.0) -> asyncio.Task[object]:
+async def begun(slow: SlowTransport, name: str = "StartContainer", patience: float = 10.0) -> asyncio.Task[object]:
     """The call's caller, once the runtime has been asked."""
     cri = CriClient(slow, CriOptions(patience=patience))
 
@@ -95,7 +95,7 @@ async def settle() -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 async def test_a_cancelled_caller_waits_for_the_end(name: str) -> None:
-    slow = Slow()
+    slow = SlowTransport()
     task = await begun(slow, name)
     task.cancel()
     await settle()
@@ -107,14 +107,14 @@ async def test_a_cancelled_caller_waits_for_the_end(name: str) -> None:
 
 
 async def test_an_uncancelled_caller_gets_the_result() -> None:
-    slow = Slow()
+    slow = SlowTransport()
     task = await begun(slow, "CreateContainer")
     slow.go.set()
     assert await task == CONTAINER
 
 
 async def test_an_uncancelled_caller_gets_the_error() -> None:
-    slow = Slow(fails=True)
+    slow = SlowTransport(fails=True)
     task = await begun(slow)
     slow.go.set()
     with pytest.raises(CriError, match="no such rootfs"):
@@ -122,7 +122,7 @@ async def test_an_uncancelled_caller_gets_the_error() -> None:
 
 
 async def test_second_cancellation_does_not_interrupt_the_call() -> None:
-    slow = Slow()
+    slow = SlowTransport()
     task = await begun(slow)
     for _ in range(3):
         task.cancel()
@@ -134,7 +134,7 @@ async def test_second_cancellation_does_not_interrupt_the_call() -> None:
 
 
 async def test_hung_call_is_cancelled_after_patience(caplog: pytest.LogCaptureFixture) -> None:
-    slow = Slow()
+    slow = SlowTransport()
     task = await begun(slow, patience=0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -146,7 +146,7 @@ async def test_hung_call_is_cancelled_after_patience(caplog: pytest.LogCaptureFi
 
 
 async def test_patience_is_not_renewed_by_further_cancellations() -> None:
-    slow = Slow()
+    slow = SlowTransport()
     task = await begun(slow, patience=0.1)
     start = asyncio.get_running_loop().time()
     while not task.done():
@@ -159,7 +159,7 @@ async def test_patience_is_not_renewed_by_further_cancellations() -> None:
 async def test_result_of_abandoned_call_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     for fails, text in ((False, "runtime call ended"), (True, "runtime call failed")):
-        slow = Slow(fails=fails)
+        slow = SlowTransport(fails=fails)
         task = await begun(slow)
         task.cancel()
         await settle()
@@ -172,7 +172,7 @@ async def test_result_of_abandoned_call_is_logged(caplog: pytest.LogCaptureFixtu
 
 
 async def test_span_of_a_failed_call_has_the_error_as_the_log_shows_it() -> None:
-    slow = Slow(fails=True)
+    slow = SlowTransport(fails=True)
     slow.go.set()
     with recording() as recorded:
         with tracing.span("syncPod"), pytest.raises(CriError) as raised:

@@ -214,8 +214,8 @@ async def test_process_that_a_plugin_leaves_behind_is_killed(kit: Kit) -> None:
 async def test_error_says_that_a_plugin_was_killed_only_if_it_was(
     kit: Kit, code: int, killed: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def flooded(*_: object, **__: object) -> proc.Completed:
-        return proc.Completed(code, b"", b"", truncated=True)
+    async def flooded(*_: object, **__: object) -> proc.CompletedProgram:
+        return proc.CompletedProgram(code, b"", b"", truncated=True)
 
     monkeypatch.setattr(proc, "run", flooded)
     assert await kit.plugins(config()).lookup(pod(), IMAGE) == ()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.kubelet.actuate.logs.log_types import Tidying
+from pykubelet.kubelet.actuate.logs.log_types import RotatedFiles
 from pykubelet.kubelet.actuate.logs.plan.log_names import current_attempt, is_lost, next_name, rotated_files, tidying
 
 T1, T2, T3, T4 = (f"0.log.20260102-03040{n}" for n in range(1, 5))
@@ -15,21 +15,21 @@ T1, T2, T3, T4 = (f"0.log.20260102-03040{n}" for n in range(1, 5))
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        (["0.log"], Tidying()),
-        (["0.log", T1], Tidying(compress=(T1,))),
-        (["0.log", T2, f"{T1}.gz"], Tidying(compress=(T2,))),
-        (["0.log", T4, f"{T3}.gz", f"{T2}.gz", f"{T1}.gz"], Tidying(remove=(f"{T1}.gz",), compress=(T4,))),
-        (["0.log", T1, f"{T1}.gz"], Tidying(remove=(T1,))),
-        (["0.log", T1, f"{T1}.tmp"], Tidying(remove=(f"{T1}.tmp",), compress=(T1,))),
-        (["0.log", "1.log.20260102-030401", "notes.txt", "0.log.old"], Tidying()),
+        (["0.log"], RotatedFiles()),
+        (["0.log", T1], RotatedFiles(compress=(T1,))),
+        (["0.log", T2, f"{T1}.gz"], RotatedFiles(compress=(T2,))),
+        (["0.log", T4, f"{T3}.gz", f"{T2}.gz", f"{T1}.gz"], RotatedFiles(remove=(f"{T1}.gz",), compress=(T4,))),
+        (["0.log", T1, f"{T1}.gz"], RotatedFiles(remove=(T1,))),
+        (["0.log", T1, f"{T1}.tmp"], RotatedFiles(remove=(f"{T1}.tmp",), compress=(T1,))),
+        (["0.log", "1.log.20260102-030401", "notes.txt", "0.log.old"], RotatedFiles()),
     ],
 )
-def test_tidying_compresses_and_removes_rotated_logs(names: list[str], expected: Tidying) -> None:
+def test_tidying_compresses_and_removes_rotated_logs(names: list[str], expected: RotatedFiles) -> None:
     assert tidying(names, "0.log", 5) == expected
 
 
 def test_with_two_files_only_the_last_rotated_one_stays() -> None:
-    assert tidying(["0.log", T1], "0.log", 2) == Tidying(remove=(T1,))
+    assert tidying(["0.log", T1], "0.log", 2) == RotatedFiles(remove=(T1,))
 
 
 @given(st.lists(st.integers(0, 59), unique=True, max_size=12), st.integers(2, 6), st.sets(st.integers(0, 59)))

@@ -6,7 +6,7 @@ from grpc import StatusCode
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.actuate.actuate_types import ImageError, ImageReason, VolumeError
 from pykubelet.kubelet.types.ids import ContainerID, ref_of
-from pykubelet.kubelet.types.outcome import Failure, Prepared, SyncAction
+from pykubelet.kubelet.types.outcome import Failure, PreparationResult, SyncAction
 from pykubelet.kubelet.types.probes import ContainerProbes, ProbeResult
 from pykubelet.testing.fake_cri import Fault, Script
 from tests.unit.kubelet.actuate.podruntime.build import pod_of, sidecar
@@ -51,7 +51,7 @@ async def test_volumes_are_prepared_while_the_sandbox_is_created(world: World) -
         return ()
 
     world.prepare(pod)
-    outcome = await world.runtime.sync_pod(pod, await world.status(pod), {}, Prepared(rest=rest))
+    outcome = await world.runtime.sync_pod(pod, await world.status(pod), {}, PreparationResult(rest=rest))
     assert "RunPodSandbox" in seen
     assert "CreateContainer" not in seen
     assert outcome.started == ("app",)
@@ -64,7 +64,7 @@ async def test_failed_preparation_starts_no_container(world: World) -> None:
         return (failure,)
 
     world.prepare(pod)
-    outcome = await world.runtime.sync_pod(pod, await world.status(pod), {}, Prepared(rest=rest))
+    outcome = await world.runtime.sync_pod(pod, await world.status(pod), {}, PreparationResult(rest=rest))
     assert (outcome.failures, outcome.started) == ((failure,), ())
     assert not world.cri.containers
     assert (await world.settle(pod)).ok  # in the sandbox that was made

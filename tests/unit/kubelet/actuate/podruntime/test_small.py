@@ -25,7 +25,7 @@ async def fail() -> int:
     raise Invalid("no")
 
 
-class Endless:
+class EndlessWork:
     """Work that never ends and tells whether it was cancelled."""
 
     cancelled = False
@@ -46,16 +46,16 @@ async def test_concurrently_returns_results_in_order() -> None:
 
 
 async def test_concurrently_cancels_the_others_and_raises_the_first_error() -> None:
-    endless = Endless()
+    endless = EndlessWork()
     with pytest.raises(Invalid, match="no"):
         await concurrently([endless.run(), fail()], "t")
     assert endless.cancelled
     with pytest.raises(Invalid, match="no"):
-        await both(concurrently([fail()], "t"), Endless().run(), "t")
+        await both(concurrently([fail()], "t"), EndlessWork().run(), "t")
 
 
 async def test_cancelling_concurrently_cancels_all() -> None:
-    endless = [Endless(), Endless()]
+    endless = [EndlessWork(), EndlessWork()]
     task = asyncio.ensure_future(concurrently([e.run() for e in endless], "t"))
     await asyncio.sleep(0.0)
     await asyncio.sleep(0.0)
@@ -86,7 +86,7 @@ async def test_thousands_that_begin_concurrently_leave_other_tasks_their_turn() 
 
 
 async def test_concurrently_that_is_cancelled_while_its_work_begins_ends_what_has_begun() -> None:
-    endless = [Endless() for _ in range(100)]
+    endless = [EndlessWork() for _ in range(100)]
     task = asyncio.ensure_future(concurrently([each.run() for each in endless], "t"))
     await asyncio.sleep(0)
     await asyncio.sleep(0)

@@ -9,7 +9,7 @@ import pytest
 
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.kubelet.actuate.volumes import VolumeContext
-from pykubelet.kubelet.actuate.volumes.kinds.projected import Projected
+from pykubelet.kubelet.actuate.volumes.kinds.projected import ProjectedVolume
 from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import ClusterTrustBundleProjection, Pod, ServiceAccountTokenProjection
@@ -48,7 +48,7 @@ def files(*sources: Mapping[str, Any], **security: object) -> dict[str, tuple[by
             written.update({path: (file.data, file.mode, file.uid) for path, file in payload.items()})
 
         patch.setattr("pykubelet.kubelet.actuate.volumes.kinds.projected.content_work", note)
-        Projected().prepare(request)
+        ProjectedVolume().prepare(request)
     return written
 
 

@@ -9,7 +9,7 @@ from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.volumes.mount import remote_volumes
 from pykubelet.kubelet.actuate.volumes.mount.remote_volumes import RemoteVolumes
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
-from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
+from pykubelet.kubelet.actuate.volumes.volume_threads import BlockingJobs
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.linux.filesystems import mounts
 from pykubelet.linux.filesystems.mountinfo import Mount, parse
@@ -29,7 +29,7 @@ def volumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteVolumes:
         return [mount for mount in table if mount.path.startswith(path)]
 
     monkeypatch.setattr(remote_volumes, "mounts_below", below)
-    return RemoteVolumes(dirs=dirs, blocking=Blocking(0.3), timeout=1.0)
+    return RemoteVolumes(dirs=dirs, blocking=BlockingJobs(0.3), timeout=1.0)
 
 
 async def test_nfs_mount_is_unmounted(volumes: RemoteVolumes, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from pykubelet.base.errors import NotFound, Transient
-from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
+from pykubelet.kubelet.actuate.volumes.volume_threads import BlockingJobs
 from pykubelet.testing.wait import held_calls, settle, until
 
 
@@ -39,7 +39,7 @@ def gate() -> Iterator[Gate]:
 
 
 async def test_results_and_errors_are_returned() -> None:
-    blocking = Blocking(5)
+    blocking = BlockingJobs(5)
     assert await blocking.run("a", lambda: 7) == 7
 
     def fail() -> None:
@@ -51,14 +51,14 @@ async def test_results_and_errors_are_returned() -> None:
 
 
 async def test_a_hung_job_fails_after_the_deadline_and_others_go_on(gate: Gate) -> None:
-    blocking = Blocking(0.05)
+    blocking = BlockingJobs(0.05)
     with pytest.raises(Transient, match=r"has not ended within 0\.05 s"):
         await blocking.run("a", lambda: gate.job("hung"))
     assert await blocking.run("b", lambda: "fine") == "fine"
 
 
 async def test_the_next_job_of_the_same_pod_waits_for_the_hung_one(gate: Gate) -> None:
-    blocking = Blocking(0.05)
+    blocking = BlockingJobs(0.05)
     with pytest.raises(Transient):
         await blocking.run("a", lambda: gate.job("first"))
     with pytest.raises(Transient):
@@ -70,7 +70,7 @@ async def test_the_next_job_of_the_same_pod_waits_for_the_hung_one(gate: Gate) -
 
 
 async def test_a_cancelled_job_is_waited_for(gate: Gate) -> None:
-    blocking = Blocking(5)
+    blocking = BlockingJobs(5)
     task = asyncio.create_task(blocking.run("a", lambda: gate.job("first")))
     await until(lambda: gate.began == ["first"])
     task.cancel()
@@ -87,7 +87,7 @@ async def test_a_cancelled_job_is_waited_for(gate: Gate) -> None:
 async def test_young_jobs_are_bounded_but_hung_ones_do_not_count(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pykubelet.base.concurrency.thread_calls.SHORT", 0.1)
     monkeypatch.setattr("pykubelet.base.concurrency.thread_calls._PARALLEL", 2)
-    blocking = Blocking(5)
+    blocking = BlockingJobs(5)
     start = time.monotonic()
     tasks = [asyncio.create_task(blocking.run(str(i), partial(gate.job, str(i)))) for i in range(4)]
     await until(lambda: len(gate.began) == 4)
@@ -99,10 +99,10 @@ async def test_young_jobs_are_bounded_but_hung_ones_do_not_count(gate: Gate, mon
 
 
 async def test_finished_job_frees_its_slot() -> None:
-    blocking = Blocking(5)
+    blocking = BlockingJobs(5)
     for i in range(50):
         assert await blocking.run(str(i % 3), lambda: 1) == 1
 
 
 async def test_threads_do_not_keep_the_process_alive() -> None:
-    assert await Blocking(5).run("a", lambda: threading.current_thread().daemon)
+    assert await BlockingJobs(5).run("a", lambda: threading.current_thread().daemon)

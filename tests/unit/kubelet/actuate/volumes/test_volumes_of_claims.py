@@ -282,7 +282,7 @@ async def test_sizes_of_host_paths_are_unknown_and_devices_have_a_capacity(
     assert await kit.manager.sizes(other) == {}
 
 
-class Attaching:
+class UnattachedVolumes:
     """CSI volumes of which some are not attached, or have not been for now; by volume handle."""
 
     def __init__(self) -> None:
@@ -316,7 +316,7 @@ async def test_volume_that_failed_is_not_kept_waiting_by_one_that_is_not_attache
 ) -> None:
     """It is tried again in the next sync only; the attachment may take minutes."""
     monkeypatch.setattr(remote_volumes, "AttachPatience", lambda: AttachPatience(3600.0, 0.05))
-    csi = Attaching()
+    csi = UnattachedVolumes()
     deps = VolumeDeps(images=Images(), claims=claims, csi=cast(CsiVolumes, csi), telemetry=kit.telemetry)
     kit.manager = VolumeManager(dirs=kit.dirs, deps=deps)
     claims.specs = {name: {"csi": {"driver": "d", "volumeHandle": name}} for name in ("a", "b", "c")}
@@ -336,7 +336,7 @@ async def test_volumes_wait_for_their_attachment_while_none_fails(
     kit: Kit, claims: Claims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_volumes, "AttachPatience", lambda: AttachPatience(0.05, 3600.0))
-    csi = Attaching()
+    csi = UnattachedVolumes()
     deps = VolumeDeps(images=Images(), claims=claims, csi=cast(CsiVolumes, csi), telemetry=kit.telemetry)
     kit.manager = VolumeManager(dirs=kit.dirs, deps=deps)
     claims.specs = {name: {"csi": {"driver": "d", "volumeHandle": name}} for name in ("a", "b")}
@@ -346,7 +346,7 @@ async def test_volumes_wait_for_their_attachment_while_none_fails(
 
 
 async def test_volumes_that_cannot_be_attached_reject_the_pod_whatever_else_fails(kit: Kit, claims: Claims) -> None:
-    csi = Attaching()
+    csi = UnattachedVolumes()
     deps = VolumeDeps(images=Images(), claims=claims, csi=cast(CsiVolumes, csi), telemetry=kit.telemetry)
     kit.manager = VolumeManager(dirs=kit.dirs, deps=deps)
     claims.specs = {name: {"csi": {"driver": "d", "volumeHandle": name}} for name in ("b", "a", "c")}

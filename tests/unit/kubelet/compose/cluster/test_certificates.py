@@ -6,7 +6,7 @@ import pytest
 
 from pykubelet.apiclient import ApiClient, ClusterConfig, User
 from pykubelet.apiclient.certificates import RenewalObserver
-from pykubelet.apiclient.certificates.certificate_types import Unobserved
+from pykubelet.apiclient.certificates.certificate_types import NoRenewalObserver
 from pykubelet.kubelet.compose.cluster.certificates import NodeCertificates
 from pykubelet.kubelet.config import ClusterSettings, KubeletConfiguration, Settings
 from pykubelet.testing.clock import VirtualClock
@@ -14,7 +14,7 @@ from pykubelet.testing.clock import VirtualClock
 
 def observer(which: str) -> RenewalObserver:
     assert which in ("client", "server")
-    return Unobserved()
+    return NoRenewalObserver()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pykubelet.kubelet.config.plan.field_effects import (
     EFFECTS,
     ENTRIES,
     SECRET_VALUES,
-    OnChange,
+    ChangeRequirement,
     effect_of,
 )
 from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
@@ -24,7 +24,7 @@ def test_each_field_has_a_text() -> None:
 
 
 def test_field_for_the_api_server_has_no_effect_without_one() -> None:
-    assert effect_of("registerNode", cluster=True).on_change is OnChange.RESTART
+    assert effect_of("registerNode", cluster=True).on_change is ChangeRequirement.RESTART
     alone = effect_of("registerNode", cluster=False)
-    assert (alone.on_change, alone.text) == (OnChange.NOTHING, "the agent has no API server")
+    assert (alone.on_change, alone.text) == (ChangeRequirement.NOTHING, "the agent has no API server")
     assert effect_of("maxPods", cluster=False) == effect_of("maxPods", cluster=True)

@@ -10,7 +10,7 @@ from pykubelet.kubelet.control.sync.sync_interfaces import HousekeepingDeps, Loo
 from pykubelet.kubelet.types.admission import ADMITTED, AdmissionVerdict
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.reports.timeline import Step
-from pykubelet.kubelet.types.resources.resize import Retry
+from pykubelet.kubelet.types.resources.resize import RetryTrigger
 from pykubelet.kubelet.types.runtime import RuntimePod
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.clock import VirtualClock
@@ -19,7 +19,7 @@ from tests.unit.kubelet.control.fakes import Decisions
 
 
 @dataclass(frozen=True)
-class Granted:
+class GrantedResize:
     """A pod whose resize was allocated."""
 
     pod: Pod
@@ -40,7 +40,7 @@ class LoopFakes:
     runtime_down: bool = False
     verdicts: dict[PodUID, AdmissionVerdict] = field(default_factory=dict)
     waiting: list[Pod] = field(default_factory=list)
-    granted: list[Granted] = field(default_factory=list)
+    granted: list[GrantedResize] = field(default_factory=list)
     triggers: list[str] = field(default_factory=list)
     queue: EventQueue = field(init=False)
     journal: Decisions = field(default_factory=Decisions)
@@ -101,7 +101,7 @@ class LoopFakes:
     def updated(self, pod: Pod) -> Pod:
         return pod
 
-    def grant(self, trigger: Retry = Retry.PERIODIC) -> Sequence[Granted]:
+    def grant(self, trigger: RetryTrigger = RetryTrigger.PERIODIC) -> Sequence[GrantedResize]:
         self.triggers.append(trigger)
         granted, self.granted = self.granted, []
         return granted

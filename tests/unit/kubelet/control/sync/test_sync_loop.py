@@ -23,7 +23,7 @@ from pykubelet.kubelet.types.probes import ProbeResult, ProbeType, ProbeUpdate
 from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent, RuntimePod
 from pykubelet.kubelet.types.updates import ANNOTATION_MIRROR, PodOp, PodUpdate, Source
 from tests.unit.kubelet.control.fakes import make_pod
-from tests.unit.kubelet.control.sync.fakes import Granted, LoopFakes
+from tests.unit.kubelet.control.sync.fakes import GrantedResize, LoopFakes
 
 A, B, C, D = PodUID("a"), PodUID("b"), PodUID("c"), PodUID("d")
 
@@ -305,7 +305,7 @@ def test_mirror_pod_is_recorded_and_never_run(op: PodOp) -> None:
 def test_every_update_retries_deferred_resizes(op: PodOp) -> None:
     fakes = LoopFakes()
     loop = SyncLoop(fakes.deps(), fakes.queue)
-    fakes.granted.append(Granted(make_pod("b"), (C,)))
+    fakes.granted.append(GrantedResize(make_pod("b"), (C,)))
     loop.handle(PodUpdate(op, Source.API, (make_pod("a"),)))
     assert fakes.calls[-2:] == ["fail c Preempting: Preempted in order to admit critical pod", "update b"]
     others = {PodOp.ADD: "pods_added", PodOp.REMOVE: "pods_removed"}
@@ -320,7 +320,7 @@ async def test_deferred_resizes_are_retried_periodically() -> None:
     await fakes.clock.advance(RETRY_SECONDS * 2 + 1)
     task.cancel()
     assert events == [PeriodicRetry(), PeriodicRetry()]
-    fakes.granted.append(Granted(make_pod("b")))
+    fakes.granted.append(GrantedResize(make_pod("b")))
     loop.handle(events[0])
     assert fakes.calls == ["update b"]
 

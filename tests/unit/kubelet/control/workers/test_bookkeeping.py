@@ -14,7 +14,7 @@ U1 = PodUID("u1")
 
 
 @dataclass
-class Timed(Node):
+class TimedNode(Node):
     """A node that records the steps of the timeline that begin."""
 
     begun: list[tuple[PodUID, Step]] = field(default_factory=list)
@@ -56,7 +56,7 @@ async def test_orphan_is_counted_once_and_no_other_pod_is_one() -> None:
 
 
 async def test_timeline_of_a_pod_begins_when_it_is_queued() -> None:
-    node = Timed()
+    node = TimedNode()
     async with running(node) as workers:
         workers.update(make_pod("u1"))
         assert node.begun[0] == (U1, Step.QUEUED)

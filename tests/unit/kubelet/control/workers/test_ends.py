@@ -73,7 +73,7 @@ async def test_pod_that_is_gone_has_no_timer() -> None:
 
 
 @dataclass
-class _Unkillable(Node):
+class _UnkillableNode(Node):
     """A node whose runtime reports a killed pod although its containers still run."""
 
     async def kill_pod(self, ref: object, *_: object) -> Outcome:
@@ -90,7 +90,7 @@ class _Probes(NoProbes):
 
 
 async def test_pod_whose_containers_run_on_after_the_kill_is_not_stopped() -> None:
-    node, probes = _Unkillable(running={U1: "web"}), _Probes()
+    node, probes = _UnkillableNode(running={U1: "web"}), _Probes()
     terminating = WorkerState(REF, make_pod("u1"), phase=Phase.TERMINATING)
     steps = node.steps(probes)
     result = await steps.take(Phase.TERMINATING, terminating)

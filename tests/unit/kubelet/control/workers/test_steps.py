@@ -27,7 +27,7 @@ REJECTED = WorkerState(ref_of(POD), POD, rejected=True)
 
 
 @dataclass
-class Recording(Node):
+class RecordingNode(Node):
     """A node that records calls on the status and on probes, too, and the steps of the timeline that have ended."""
 
     ended: list[Step] = field(default_factory=list)
@@ -74,7 +74,7 @@ class RecordingProbes:
 
 
 async def test_sync_starts_probes_and_reports_before_it_acts() -> None:
-    node = Recording()
+    node = RecordingNode()
     result = await node.take(Phase.SYNC, STATE)
     assert node.calls == ["probes", "report", "sync u1"]
     assert (result.again, result.finished, node.watched) == (True, False, [U1])
@@ -84,7 +84,7 @@ async def test_sync_starts_probes_and_reports_before_it_acts() -> None:
 
 @pytest.mark.parametrize(("ready", "ended"), [("", []), ("False", []), ("True", [Step.READY])])
 async def test_pod_that_becomes_ready_ends_its_timeline(ready: str, ended: list[Step]) -> None:
-    node = Recording(ready=ready, running={U1: "web"})
+    node = RecordingNode(ready=ready, running={U1: "web"})
     await node.take(Phase.SYNC, STATE)
     assert node.ended == ended
 
@@ -103,7 +103,7 @@ async def test_pod_that_becomes_ready_ends_its_timeline(ready: str, ended: list[
 async def test_failures_of_a_sync_are_reported_once(
     state: WorkerState, outcome: Outcome, reported: list[tuple[Failure, ...]]
 ) -> None:
-    node = Recording(outcomes=[outcome])
+    node = RecordingNode(outcomes=[outcome])
     result = await node.take(Phase.SYNC, state)
     assert [source.failures for _, source in node.reports] == reported
     assert (result.failures, result.again) == (outcome.failures, outcome.changed)
@@ -113,7 +113,7 @@ async def test_failures_of_a_sync_are_reported_once(
 async def test_next_sync_is_at_the_end_of_the_back_off_or_of_the_deadline(
     back_off: float | None, expected: float
 ) -> None:
-    node = Recording()
+    node = RecordingNode()
     now = node.clock.monotonic()
     node.start_time = node.clock.now()
     pod = replace(POD, spec=replace(POD.spec, active_deadline_seconds=100))
@@ -128,7 +128,7 @@ async def test_next_sync_is_at_the_end_of_the_back_off_or_of_the_deadline(
 
 
 async def test_pod_ends_when_its_deadline_is_reached() -> None:
-    node = Recording()
+    node = RecordingNode()
     node.start_time = node.clock.now()
     pod = replace(POD, spec=replace(POD.spec, active_deadline_seconds=100))
     steps = node.steps()
@@ -140,7 +140,7 @@ async def test_pod_ends_when_its_deadline_is_reached() -> None:
 
 
 async def test_sync_of_an_ended_pod_does_nothing_more() -> None:
-    node = Recording(exited={U1})
+    node = RecordingNode(exited={U1})
     assert (await node.take(Phase.SYNC, STATE)).finished
     assert node.calls == ["probes", "report"]
 
@@ -158,7 +158,7 @@ async def test_sync_of_an_ended_pod_does_nothing_more() -> None:
 async def test_pod_waits_for_the_network_only_if_it_needs_it(
     conditions: RuntimeConditions, host_network: bool, waits: bool
 ) -> None:
-    node = Recording(conditions_now=conditions)
+    node = RecordingNode(conditions_now=conditions)
     pod = replace(POD, spec=replace(POD.spec, host_network=host_network))
     result = await node.take(Phase.SYNC, WorkerState(ref_of(POD), pod))
     assert ("sync u1" not in node.calls) is waits
@@ -172,7 +172,7 @@ async def test_pod_waits_for_the_network_only_if_it_needs_it(
 @pytest.mark.parametrize("runs", [False, True])
 async def test_new_sandbox_is_reported_with_the_others_not_ready(runs: bool) -> None:
     """Not while containers run: they are in the sandbox before, and the status would be without its addresses."""
-    node = Recording(running={U1: "web"} if runs else {})
+    node = RecordingNode(running={U1: "web"} if runs else {})
     old = SandboxStatus(SandboxID("s1"), True)
     status = node.pod_status
 
@@ -189,7 +189,7 @@ async def test_new_sandbox_is_reported_with_the_others_not_ready(runs: bool) -> 
 
 @pytest.mark.parametrize("phase", Phase)
 async def test_no_step_is_taken_before_the_runtime_has_replied(phase: Phase) -> None:
-    node = Recording(runtime_known=False)
+    node = RecordingNode(runtime_known=False)
     result = await node.take(phase, STATE)
     assert node.calls == node.events == []
     assert [each.transient for each in result.failures] == [True]
@@ -198,14 +198,14 @@ async def test_no_step_is_taken_before_the_runtime_has_replied(phase: Phase) -> 
 
 @pytest.mark.parametrize("error", [Transient("busy"), Permanent("broken")])
 async def test_failed_step_is_an_event_and_a_failure_of_the_pod(error: PykubeletError) -> None:
-    node = Recording(errors={"status": [error]})
+    node = RecordingNode(errors={"status": [error]})
     result = await node.take(Phase.SYNC, STATE)
     assert [(f.target, f.reason, f.message) for f in result.failures] == [("web", "FailedSync", str(error))]
     assert node.events == [f"Warning FailedSync error syncing the pod: {error}"]
 
 
 async def test_stop_reports_before_and_after_and_ends_the_probes() -> None:
-    node = Recording(running={U1: "web"})
+    node = RecordingNode(running={U1: "web"})
     result = await node.take(Phase.TERMINATING, STATE)
     assert result.finished
     assert node.calls == [
@@ -219,7 +219,7 @@ async def test_stop_reports_before_and_after_and_ends_the_probes() -> None:
 
 @pytest.mark.parametrize("state", [ORPHAN, REJECTED])
 async def test_status_of_an_orphan_or_a_rejected_pod_is_not_computed(state: WorkerState) -> None:
-    node = Recording(running={U1: "web"}, hold={"kill": asyncio.Event()})
+    node = RecordingNode(running={U1: "web"}, hold={"kill": asyncio.Event()})
     steps = node.steps(node.sync_probes())
     stop = asyncio.create_task(steps.take(Phase.TERMINATING, state))
     await node.clock.settle()
@@ -233,7 +233,7 @@ async def test_status_of_an_orphan_or_a_rejected_pod_is_not_computed(state: Work
 
 
 async def test_readiness_is_reported_only_while_the_containers_are_being_stopped() -> None:
-    node = Recording(running={U1: "web"}, hold={"kill": asyncio.Event()})
+    node = RecordingNode(running={U1: "web"}, hold={"kill": asyncio.Event()})
     steps = node.steps(node.sync_probes())
     steps.report_readiness(U1)
     assert node.calls == []
@@ -252,7 +252,7 @@ async def test_readiness_is_reported_only_while_the_containers_are_being_stopped
 async def test_containers_that_cannot_be_stopped_are_an_event_and_keep_their_probes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    node = Recording(running={U1: "web"})
+    node = RecordingNode(running={U1: "web"})
 
     async def kill_pod(*_: object) -> Outcome:
         return Outcome(failures=(BROKEN, BROKEN))
@@ -265,7 +265,7 @@ async def test_containers_that_cannot_be_stopped_are_an_event_and_keep_their_pro
 
 
 async def test_ended_pod_releases_its_resources_before_its_status_is_final() -> None:
-    node = Recording()
+    node = RecordingNode()
     assert (await node.take(Phase.TERMINATED, STATE)).finished
     assert node.calls == ["release u1", "terminate"]
 
@@ -273,7 +273,7 @@ async def test_ended_pod_releases_its_resources_before_its_status_is_final() -> 
 @pytest.mark.parametrize(("source", "waits"), [("file", False), ("http", False), ("api", True), (None, False)])
 async def test_pod_of_the_api_is_removed_after_half_a_second(source: str | None, waits: bool) -> None:
     """Its replacement has another name and often arrives at once; a static pod's has to wait for the removal."""
-    node = Recording()
+    node = RecordingNode()
     state = ORPHAN if source is None else WorkerState(ref_of(POD), make_pod("u1", source=source))
     removal = asyncio.create_task(node.take(Phase.REMOVED, state))
     await node.clock.settle()

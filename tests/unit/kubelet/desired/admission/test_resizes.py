@@ -12,7 +12,7 @@ from pykubelet.kubelet.desired.admission.plan.resize_order import (
 )
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.resources.pod_requests import amounts
-from pykubelet.kubelet.types.resources.resize import ResizeReason, Retry, allocation_of, same_resources
+from pykubelet.kubelet.types.resources.resize import ResizeReason, RetryTrigger, allocation_of, same_resources
 from pykubelet.kubelet.types.resources.size import Size
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod, PodCondition, PodStatus
@@ -69,7 +69,7 @@ def test_resize_that_does_not_fit_is_deferred() -> None:
     assert [line.split(":")[0] for line in fakes.reported] == ["a Warning ResizeDeferred"]
     assert admission.grant() == [] and len(fakes.reported) == 1
     running(fakes, a)
-    (granted,) = admission.grant(Retry.PODS_REMOVED)
+    (granted,) = admission.grant(RetryTrigger.PODS_REMOVED)
     assert cpu_of(granted.pod) == "800m"
     assert "accepted pods_removed" in fakes.reported
     assert fakes.pending.get(PodUID("a")) is None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pykubelet.kubelet.desired.manifest import Manifest, parse
-from pykubelet.kubelet.desired.sources.plan.effective_manifests import Merged, accept, assemble, merge, unreadable
+from pykubelet.kubelet.desired.sources.plan.effective_manifests import MergedPods, accept, assemble, merge, unreadable
 from pykubelet.kubelet.desired.sources.source_types import FileRecord
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.updates import ANNOTATION_SEEN, ANNOTATION_SOURCE, PodOp, Source
@@ -133,7 +133,7 @@ def test_empty_first_set_of_a_source_is_reported() -> None:
     merged = merge(None, [], Source.HTTP, "now")
     assert reported(merged.updates) == [("ADD", [])]
     assert merged.updates[0].source is Source.HTTP
-    assert merge(Merged(), [], Source.HTTP, "now").updates == ()
+    assert merge(MergedPods(), [], Source.HTTP, "now").updates == ()
 
 
 def test_changes_by_kind_and_in_order() -> None:

@@ -19,7 +19,7 @@ from pykubelet.testing.wait import until
 from tests.unit.kubelet.desired.sources.samples import config_map, images, pod
 
 
-class ByHand:
+class ManualSource:
     """A source whose looks the test makes."""
 
     def __init__(self, path: Path, backup: Path | None = None) -> None:
@@ -34,7 +34,7 @@ class ByHand:
 
 
 async def test_missing_directory_is_read_as_empty(tmp_path: Path) -> None:
-    hand = ByHand(tmp_path / "none")
+    hand = ManualSource(tmp_path / "none")
     assert await hand.look() == {}
     assert hand.delivered[0].read
     await hand.look()
@@ -42,7 +42,7 @@ async def test_missing_directory_is_read_as_empty(tmp_path: Path) -> None:
 
 
 async def test_only_changes_are_delivered(tmp_path: Path) -> None:
-    hand = ByHand(tmp_path)
+    hand = ManualSource(tmp_path)
     (tmp_path / "a.yaml").write_text(pod("a") + config_map("c"))
     assert await hand.look() == {"a-n": "busybox:1"}
     assert [each.metadata.name for each in hand.delivered[0].objects] == ["c"]
@@ -53,7 +53,7 @@ async def test_only_changes_are_delivered(tmp_path: Path) -> None:
 
 
 async def test_broken_file_keeps_its_pods_and_is_reported(tmp_path: Path) -> None:
-    hand = ByHand(tmp_path)
+    hand = ManualSource(tmp_path)
     (tmp_path / "a.yaml").write_text(pod("a"))
     before = await hand.look()
     (tmp_path / "a.yaml").write_text(pod("a")[:60] + "\n  x: [")
@@ -64,7 +64,7 @@ async def test_broken_file_keeps_its_pods_and_is_reported(tmp_path: Path) -> Non
 
 
 async def test_vanished_file_counts_as_removed_after_a_delay(tmp_path: Path) -> None:
-    hand = ByHand(tmp_path)
+    hand = ManualSource(tmp_path)
     file = tmp_path / "a.yaml"
     file.write_text(pod("a"))
     await hand.look()
@@ -75,7 +75,7 @@ async def test_vanished_file_counts_as_removed_after_a_delay(tmp_path: Path) -> 
 
 
 async def test_file_that_reappears_in_time_is_not_removed(tmp_path: Path) -> None:
-    hand = ByHand(tmp_path)
+    hand = ManualSource(tmp_path)
     file = tmp_path / "a.yaml"
     file.write_text(pod("a"))
     await hand.look()
@@ -90,7 +90,7 @@ async def test_file_that_reappears_in_time_is_not_removed(tmp_path: Path) -> Non
 
 
 async def test_file_that_is_deleted_and_written_again_is_removed_and_added(tmp_path: Path) -> None:
-    hand = ByHand(tmp_path)
+    hand = ManualSource(tmp_path)
     file = tmp_path / "a.yaml"
     file.write_text(pod("a"))
     (tmp_path / "b.yaml").write_text(pod("b"))
@@ -109,7 +109,7 @@ async def test_a_directory_that_vanishes_takes_its_pods_along(tmp_path: Path) ->
     directory = tmp_path / "m"
     directory.mkdir()
     (directory / "a.yaml").write_text(pod("a"))
-    hand = ByHand(directory)
+    hand = ManualSource(directory)
     await hand.look()
     (directory / "a.yaml").unlink()
     directory.rmdir()
@@ -122,7 +122,7 @@ async def test_copies_of_removed_files_are_deleted(tmp_path: Path) -> None:
     directory, copies = tmp_path / "m", tmp_path / "copies"
     directory.mkdir()
     (directory / "a.yaml").write_text(pod("a"))
-    hand = ByHand(directory, copies)
+    hand = ManualSource(directory, copies)
     await hand.look()
     assert len(list(copies.iterdir())) == 1
     (directory / "a.yaml").unlink()
@@ -194,7 +194,7 @@ async def running(source: FileSource) -> AsyncIterator[None]:
         task.cancel()
 
 
-class Live:
+class LiveSource:
     """A source on a real directory, clock and inotify."""
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
@@ -207,7 +207,7 @@ class Live:
 
 
 async def test_live_file_changes_are_delivered(tmp_path: Path) -> None:
-    live = Live(tmp_path)
+    live = LiveSource(tmp_path)
     async with running(live.source):
         await live.until({})
         (tmp_path / "a.yaml").write_text(pod("a"))
@@ -224,7 +224,7 @@ async def test_live_file_changes_are_delivered(tmp_path: Path) -> None:
 async def test_live_an_editor_that_moves_the_old_version_away(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(pod("a"))
-    live = Live(tmp_path)
+    live = LiveSource(tmp_path)
     async with running(live.source):
         await live.until({"a-n": "busybox:1"})
         file.rename(tmp_path / "a.yaml~")
@@ -238,7 +238,7 @@ async def test_live_a_file_written_in_two_pieces(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(pod("a"))
     clock = VirtualClock()
-    live = Live(tmp_path, clock)
+    live = LiveSource(tmp_path, clock)
     async with running(live.source):
         await live.until({"a-n": "busybox:1"})
         await until(lambda: bool(clock.sleepers))
@@ -256,7 +256,7 @@ async def test_live_a_file_written_in_two_pieces(tmp_path: Path) -> None:
 
 async def test_live_a_directory_that_comes_later_and_goes(tmp_path: Path) -> None:
     directory = tmp_path / "m"
-    live = Live(directory)
+    live = LiveSource(directory)
     async with running(live.source):
         await live.until({})
         directory.mkdir()
@@ -272,7 +272,7 @@ async def test_live_a_directory_that_comes_later_and_goes(tmp_path: Path) -> Non
 
 async def test_live_changes_of_a_single_file_are_delivered(tmp_path: Path) -> None:
     file = tmp_path / "pods.yaml"
-    live = Live(file)
+    live = LiveSource(file)
     async with running(live.source):
         await live.until({})
         (tmp_path / "other.yaml").write_text(pod("x"))
@@ -291,7 +291,7 @@ async def test_live_a_config_map_volume_is_switched_over(tmp_path: Path) -> None
         (tmp_path / f"..{version}" / "a.yaml").write_text(pod("a", f"v{version}"))
     (tmp_path / "..data").symlink_to("..1")
     (tmp_path / "a.yaml").symlink_to("..data/a.yaml")
-    live = Live(tmp_path)
+    live = LiveSource(tmp_path)
     async with running(live.source):
         await live.until({"a-n": "v1"})
         (tmp_path / "..tmp").symlink_to("..2")
@@ -309,7 +309,7 @@ async def test_live_a_link_that_leads_elsewhere(tmp_path: Path, path: str, name:
         (tmp_path / version / "m" / "a.yaml").write_text(pod("a", f"v{version}"))
     link = tmp_path / "current"
     link.symlink_to(target.replace("2", "1"))
-    live = Live(tmp_path / path / name)
+    live = LiveSource(tmp_path / path / name)
     async with running(live.source):
         await live.until({"a-n": "v1"})
         (tmp_path / "new").symlink_to(target)
@@ -327,7 +327,7 @@ async def test_live_files_elsewhere_to_which_links_in_the_directory_lead(tmp_pat
     (manifests / "a.yaml").symlink_to("../elsewhere/file")
     for name, target in (("c", "../elsewhere"), ("d", "d.yaml"), ("e", "/dev/null/e"), ("f", "x" * 300)):
         (manifests / f"{name}.yaml").symlink_to(target)  # these keep no other from being watched
-    live = Live(manifests)
+    live = LiveSource(manifests)
     async with running(live.source):
         await live.until({"a-n": "v1"})
         (elsewhere / "file").write_text(pod("a", "v2"))
@@ -348,7 +348,7 @@ async def test_live_files_elsewhere_to_which_links_in_the_directory_lead(tmp_pat
 async def test_changed_interval_reads_all_files_now_and_then_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hand, reads = ByHand(tmp_path), list[float]()
+    hand, reads = ManualSource(tmp_path), list[float]()
     begin = hand.clock.monotonic()
 
     async def rescan() -> None:

@@ -9,9 +9,9 @@ from pykubelet.kubelet.desired.sources.plan.pending_reads import (
     SETTLE,
     UNCLOSED,
     VANISHED,
+    DueFiles,
     ManifestChange,
     PendingFiles,
-    Taken,
 )
 
 
@@ -59,7 +59,7 @@ def test_a_file_that_exists_again_has_not_vanished() -> None:
     pending = PendingFiles()
     pending.note("a", ManifestChange.VANISHED, known=True, now=0.0)
     pending.note("a", ManifestChange.MOVED_IN, known=True, now=0.2)
-    assert pending.take(10.0) == Taken(gone=frozenset(), again=frozenset())
+    assert pending.take(10.0) == DueFiles(gone=frozenset(), again=frozenset())
 
 
 def test_a_file_that_was_deleted_and_written_again_is_new() -> None:
@@ -69,7 +69,7 @@ def test_a_file_that_was_deleted_and_written_again_is_new() -> None:
         pending.note(name, ManifestChange.WRITTEN, known=known, now=0.1)
         pending.note(name, ManifestChange.CLOSED, known=known, now=0.1)
     pending.note("gone", ManifestChange.DELETED, known=True, now=0.0)
-    assert pending.take(10.0) == Taken(gone=frozenset({"gone"}), again=frozenset({"a"}))
+    assert pending.take(10.0) == DueFiles(gone=frozenset({"gone"}), again=frozenset({"a"}))
 
 
 def test_file_written_repeatedly_is_read_after_the_maximum_wait() -> None:

@@ -85,13 +85,13 @@ def test_sources_have_the_settings_of_the_configuration(tmp_path: Path) -> None:
 def test_objects_are_there_before_the_pods_that_use_them() -> None:
     order: list[str] = []
 
-    class Noting(FakeObjects):
+    class NotingObjects(FakeObjects):
         def replace(self, source: Source, objects: object) -> None:
             order.append("objects")
 
     clock = VirtualClock()
     mux = PodMux(sources=[Source.FILE], sink=lambda update: order.append("pods"), clock=clock)
-    Sources(config=SourcesConfig(), mux=mux, objects=Noting(), states=FakeStates(), clock=clock).deliver(
+    Sources(config=SourcesConfig(), mux=mux, objects=NotingObjects(), states=FakeStates(), clock=clock).deliver(
         SourceContent(Source.FILE)
     )
     assert order == ["objects", "pods"]

@@ -45,7 +45,7 @@ class FakeFetch:
         self.closed = True
 
 
-class ByHand:
+class ManualSource:
     def __init__(self, backup: Path | None = None) -> None:
         self.fetch = FakeFetch()
         self.delivered: list[SourceContent] = []
@@ -68,7 +68,7 @@ def body(text: str) -> Response:
 
 @pytest.mark.parametrize("etags", [True, False])
 async def test_unchanged_answer_is_not_delivered_again(etags: bool) -> None:
-    hand = ByHand()
+    hand = ManualSource()
     hand.fetch.etags = etags
     answer = body(pod("a") + config_map("c"))
     assert await hand.look(answer) == {"a-n": "busybox:1"}
@@ -98,7 +98,7 @@ async def test_unchanged_answer_is_not_delivered_again(etags: bool) -> None:
     ],
 )
 async def test_bad_responses_remove_no_pods(answer: Response | Exception, problem: str) -> None:
-    hand = ByHand()
+    hand = ManualSource()
     await hand.look(body(pod("a")))
     assert await hand.look(answer) == {"a-n": "busybox:1"}
     assert problem in hand.problems()[0]
@@ -111,7 +111,7 @@ async def test_bad_responses_remove_no_pods(answer: Response | Exception, proble
 
 
 async def test_manifest_directory_that_is_not_responding_does_not_delay_the_url() -> None:
-    hand, release = ByHand(), threading.Event()
+    hand, release = ManualSource(), threading.Event()
     with held_calls():
         reads = [asyncio.create_task(blocking.call("manifests", release.wait)) for _ in range(blocking.PER_OWNER)]
         try:
@@ -125,39 +125,39 @@ async def test_manifest_directory_that_is_not_responding_does_not_delay_the_url(
 
 @pytest.mark.parametrize("answer", [Transient("down"), Response(500)])
 async def test_url_without_a_response_does_not_count_as_read(answer: Response | Exception) -> None:
-    hand = ByHand()
+    hand = ManualSource()
     await hand.look(answer)
     assert not hand.delivered[-1].read
     assert hand.problems()
 
 
 async def test_empty_first_response_means_no_pods() -> None:
-    hand = ByHand()
+    hand = ManualSource()
     await hand.look(Response(200))
     assert hand.delivered[-1].read
     assert hand.delivered[-1].pods == ()
 
 
 async def test_list_without_items_removes_all_pods() -> None:
-    hand = ByHand()
+    hand = ManualSource()
     await hand.look(body(pod("a")))
     assert await hand.look(body('{"apiVersion": "v1", "kind": "PodList", "items": []}')) == {}
     assert hand.problems() == []
 
 
 async def test_the_good_part_of_a_broken_answer_is_used() -> None:
-    hand = ByHand()
+    hand = ManualSource()
     await hand.look(body(pod("a") + pod("b")))
     assert await hand.look(body(pod("a", "two") + pod("b", "''"))) == {"a-n": "two", "b-n": "busybox:1"}
 
 
 async def test_a_copy_outlives_the_agent(tmp_path: Path) -> None:
-    await ByHand(tmp_path).look(body(pod("a")))
-    assert await ByHand(tmp_path).look(body("a: [")) == {"a-n": "busybox:1"}
+    await ManualSource(tmp_path).look(body(pod("a")))
+    assert await ManualSource(tmp_path).look(body("a: [")) == {"a-n": "busybox:1"}
 
 
 async def test_url_is_fetched_every_20_seconds() -> None:
-    hand = ByHand()
+    hand = ManualSource()
     hand.fetch.answer = Transient("down")
     async with asyncio.TaskGroup() as group:
         task = group.create_task(hand.source.run(), name="source-under-test")
@@ -176,7 +176,7 @@ def test_credentials_are_not_shown(url: str, shown: str) -> None:
 
 
 async def test_answer_with_half_a_surrogate_pair_keeps_what_was_given() -> None:
-    hand = ByHand()
+    hand = ManualSource()
     assert await hand.look(body(pod("a"))) == {"a-n": "busybox:1"}
     broken = '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeName": "\\ud800"}}'
     assert await hand.look(body(broken)) == {"a-n": "busybox:1"}
@@ -185,7 +185,7 @@ async def test_answer_with_half_a_surrogate_pair_keeps_what_was_given() -> None:
 
 
 async def test_answer_that_cannot_be_checked_keeps_what_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    hand = ByHand()
+    hand = ManualSource()
     await hand.look(body(pod("a")))
 
     def fails(data: bytes, origin: str) -> Manifest:
@@ -199,7 +199,7 @@ async def test_answer_that_cannot_be_checked_keeps_what_was_given(monkeypatch: p
 
 
 async def test_changed_period_fetches_now_and_then_with_it() -> None:
-    hand = ByHand()
+    hand = ManualSource()
     hand.fetch.answer = Transient("down")
     async with asyncio.TaskGroup() as group:
         task = group.create_task(hand.source.run(), name="source-under-test")
@@ -214,9 +214,9 @@ async def test_changed_period_fetches_now_and_then_with_it() -> None:
 
 
 async def test_empty_answer_after_a_restart_leaves_the_pods_of_the_last_valid_one(tmp_path: Path) -> None:
-    before = ByHand(tmp_path)
+    before = ManualSource(tmp_path)
     await before.look(body(pod("a")))
-    after = ByHand(tmp_path)
+    after = ManualSource(tmp_path)
     for answer in (body(""), body("# down for maintenance\n")):
         assert await after.look(answer) == {"a-n": "busybox:1"}
         assert "gave an empty answer" in after.problems()[0]

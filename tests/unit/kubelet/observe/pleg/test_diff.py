@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.kubelet.observe.pleg.plan.diff import (
-    Seen,
+    ObservedState,
     apply,
     count_running,
     diff_pod,
@@ -39,21 +39,23 @@ def diff(old: Mapping[PodUID, RuntimePod], new: Mapping[PodUID, RuntimePod]) -> 
 @pytest.mark.parametrize(
     ("old", "new", "events"),
     [
-        (Seen.ABSENT, Seen.RUNNING, (STARTED,)),
-        (Seen.UNKNOWN, Seen.RUNNING, (STARTED,)),
-        (Seen.EXITED, Seen.RUNNING, (STARTED,)),
-        (Seen.ABSENT, Seen.EXITED, (DIED,)),
-        (Seen.RUNNING, Seen.EXITED, (DIED,)),
-        (Seen.UNKNOWN, Seen.EXITED, (DIED,)),
-        (Seen.ABSENT, Seen.UNKNOWN, (CHANGED,)),
-        (Seen.RUNNING, Seen.UNKNOWN, (CHANGED,)),
-        (Seen.EXITED, Seen.ABSENT, (REMOVED,)),
-        (Seen.RUNNING, Seen.ABSENT, (DIED, REMOVED)),
-        (Seen.UNKNOWN, Seen.ABSENT, (DIED, REMOVED)),
-        *((same, same, ()) for same in Seen),
+        (ObservedState.ABSENT, ObservedState.RUNNING, (STARTED,)),
+        (ObservedState.UNKNOWN, ObservedState.RUNNING, (STARTED,)),
+        (ObservedState.EXITED, ObservedState.RUNNING, (STARTED,)),
+        (ObservedState.ABSENT, ObservedState.EXITED, (DIED,)),
+        (ObservedState.RUNNING, ObservedState.EXITED, (DIED,)),
+        (ObservedState.UNKNOWN, ObservedState.EXITED, (DIED,)),
+        (ObservedState.ABSENT, ObservedState.UNKNOWN, (CHANGED,)),
+        (ObservedState.RUNNING, ObservedState.UNKNOWN, (CHANGED,)),
+        (ObservedState.EXITED, ObservedState.ABSENT, (REMOVED,)),
+        (ObservedState.RUNNING, ObservedState.ABSENT, (DIED, REMOVED)),
+        (ObservedState.UNKNOWN, ObservedState.ABSENT, (DIED, REMOVED)),
+        *((same, same, ()) for same in ObservedState),
     ],
 )
-def test_transition_between_states_gives_its_events(old: Seen, new: Seen, events: tuple[PodEventType, ...]) -> None:
+def test_transition_between_states_gives_its_events(
+    old: ObservedState, new: ObservedState, events: tuple[PodEventType, ...]
+) -> None:
     assert transition(old, new) == events
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykubelet.kubelet.observe.pleg.plan.event_effects import Apply, CheckPod, Effect, Relist, effect
+from pykubelet.kubelet.observe.pleg.plan.event_effects import Effect, PodCheck, PodStateChange, Relist, effect
 from pykubelet.kubelet.observe.pleg.pleg_types import PlegConfig
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent, RuntimeEventKind
@@ -15,13 +15,13 @@ Kind = RuntimeEventKind
 
 @pytest.mark.parametrize("kind", list(Kind))
 def test_event_of_a_known_container_is_applied_to_its_pod(kind: RuntimeEventKind) -> None:
-    assert effect(RuntimeEvent("c", kind, 0.0, NAMED), OWNER, CONFIG) == Apply(OWNER)
+    assert effect(RuntimeEvent("c", kind, 0.0, NAMED), OWNER, CONFIG) == PodStateChange(OWNER)
 
 
 def test_event_that_shows_its_pod_is_applied_to_that_pod() -> None:
     shown = pod("shown", container("c"))
-    assert effect(RuntimeEvent("c", Kind.STARTED, 0.0, NAMED, shown), None, CONFIG) == Apply(PodUID("shown"))
-    assert effect(RuntimeEvent("c", Kind.STARTED, 0.0, NAMED, shown), OWNER, CONFIG) == Apply(PodUID("shown"))
+    assert effect(RuntimeEvent("c", Kind.STARTED, 0.0, NAMED, shown), None, CONFIG) == PodStateChange(PodUID("shown"))
+    assert effect(RuntimeEvent("c", Kind.STARTED, 0.0, NAMED, shown), OWNER, CONFIG) == PodStateChange(PodUID("shown"))
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,8 @@ def test_event_that_shows_its_pod_is_applied_to_that_pod() -> None:
     [
         (Kind.DELETED, NAMED, None),
         (Kind.OOM, NAMED, None),
-        (Kind.STARTED, NAMED, CheckPod(NAMED)),
-        (Kind.STOPPED, NAMED, CheckPod(NAMED)),
+        (Kind.STARTED, NAMED, PodCheck(NAMED)),
+        (Kind.STOPPED, NAMED, PodCheck(NAMED)),
         (Kind.STARTED, None, Relist(CONFIG.batch_delay)),
         (Kind.CREATED, None, Relist(CONFIG.batch_delay)),
         (Kind.STOPPED, None, Relist(0.0)),

@@ -3,7 +3,7 @@
 import pytest
 
 from pykubelet.kubelet.observe.pleg.plan.schedule import (
-    Due,
+    DueWork,
     ScheduledCheck,
     due,
     duration_text,
@@ -46,15 +46,15 @@ def _ends(gaps: list[float]) -> list[float]:
 @pytest.mark.parametrize(
     ("relist", "checks", "free", "expected"),
     [
-        (110.0, {}, 0.0, Due(wait=10.0)),
-        (110.0, {A: 104.0, B: 103.0}, 0.0, Due(wait=3.0)),
-        (110.0, {A: 99.0}, 101.0, Due(wait=1.0)),
-        (110.0, {A: 99.0, B: 103.0}, 100.0, Due(checks=(A,))),
-        (100.0, {A: 99.0}, 100.0, Due(relist=True)),
-        (110.0, {A: 99.0, B: 100.0, PodUID("c"): 100.0}, 100.0, Due(relist=True)),
+        (110.0, {}, 0.0, DueWork(wait=10.0)),
+        (110.0, {A: 104.0, B: 103.0}, 0.0, DueWork(wait=3.0)),
+        (110.0, {A: 99.0}, 101.0, DueWork(wait=1.0)),
+        (110.0, {A: 99.0, B: 103.0}, 100.0, DueWork(checks=(A,))),
+        (100.0, {A: 99.0}, 100.0, DueWork(relist=True)),
+        (110.0, {A: 99.0, B: 100.0, PodUID("c"): 100.0}, 100.0, DueWork(relist=True)),
     ],
 )
-def test_list_or_checks_are_due(relist: float, checks: dict[PodUID, float], free: float, expected: Due) -> None:
+def test_list_or_checks_are_due(relist: float, checks: dict[PodUID, float], free: float, expected: DueWork) -> None:
     """At time 100, with at most two checks instead of a list."""
     scheduled = {uid: ScheduledCheck(90.0, at) for uid, at in checks.items()}
     assert due(relist, scheduled, free, 100.0, 2) == expected

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.kubelet.report.events.event_types import Correlated, EventConfig, Occurrence
+from pykubelet.kubelet.report.events.event_types import CorrelatedEvent, EventConfig, Occurrence
 from pykubelet.kubelet.report.events.plan.correlate import COMBINED_PREFIX, Correlator
 from pykubelet.models.core_v1 import ObjectReference
 
@@ -18,7 +18,7 @@ def occurrence(
     return Occurrence(involved, "Normal", reason, message, at)
 
 
-def run(*occurrences: Occurrence, config: EventConfig = NO_LIMIT) -> list[Correlated]:
+def run(*occurrences: Occurrence, config: EventConfig = NO_LIMIT) -> list[CorrelatedEvent]:
     correlator = Correlator(config)
     return [correlator.correlate(each) for each in occurrences]
 

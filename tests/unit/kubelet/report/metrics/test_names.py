@@ -11,7 +11,7 @@ from pykubelet.kubelet.report.metrics import (
     KubeletMetrics,
     NodeCounts,
     ProbeSample,
-    Protected,
+    ProtectedMemory,
 )
 from pykubelet.kubelet.types.probes import ProbeType
 from pykubelet.kubelet.types.reports.pod_counts import Lifecycle, WorkingPods
@@ -120,7 +120,7 @@ COUNTS = NodeCounts(
     running_containers={"running": 1},
     plugins={("/r/d.sock", "desired_state_of_world"): 1},
     volumes={("kubernetes.io/csi:d.csi", "actual_state_of_world"): 1},
-    protected=Protected(min=3, low=2),
+    protected=ProtectedMemory(min=3, low=2),
 )
 
 

@@ -11,10 +11,10 @@ from pykubelet.kubelet.report.status.plan.next_request import (
     CORRECT_AGAIN_SECONDS,
     MAX_HOLD_SECONDS,
     MAX_RETRY_SECONDS,
-    Delivered,
-    Hold,
+    DeliveryState,
     NextRequest,
     Request,
+    StatusHold,
     delivered,
     hold,
     is_concurrent_change,
@@ -50,9 +50,9 @@ def showing(status: core.PodStatus, version: str = "8") -> core.Pod:
     return replace(with_meta(THERE, resource_version=version), status=status)
 
 
-def after(status: core.PodStatus) -> Delivered:
+def after(status: core.PodStatus) -> DeliveryState:
     """The state once the status was delivered with resource version 7."""
-    return delivered(Delivered(), status, UID, showing(status, "7"))
+    return delivered(DeliveryState(), status, UID, showing(status, "7"))
 
 
 def test_the_published_status_is_delivered() -> None:
@@ -63,8 +63,8 @@ def test_the_published_status_is_delivered() -> None:
 
 
 def test_progress_is_held_back_from_its_first_change() -> None:
-    assert hold(Delivered(), entry(PROGRESS), THERE, NOW) == Hold(HOLD_SECONDS, NOW)
-    state = Delivered(held_since=NOW - 0.1)
+    assert hold(DeliveryState(), entry(PROGRESS), THERE, NOW) == StatusHold(HOLD_SECONDS, NOW)
+    state = DeliveryState(held_since=NOW - 0.1)
     held = hold(state, entry(PROGRESS), THERE, NOW)
     assert held.seconds == pytest.approx(HOLD_SECONDS - 0.1)
     assert held.since == NOW - 0.1
@@ -72,26 +72,28 @@ def test_progress_is_held_back_from_its_first_change() -> None:
 
 def test_progress_that_was_held_back_is_sent_at_a_limited_rate_but_not_for_ever() -> None:
     since = NOW - HOLD_SECONDS
-    assert hold(Delivered(held_since=since), entry(PROGRESS), THERE, NOW) == Hold(HOLD_SECONDS, since, limited=True)
+    assert hold(DeliveryState(held_since=since), entry(PROGRESS), THERE, NOW) == StatusHold(
+        HOLD_SECONDS, since, limited=True
+    )
     since = NOW - MAX_HOLD_SECONDS
-    assert hold(Delivered(held_since=since), entry(PROGRESS), THERE, NOW) == Hold(0.0, since)
+    assert hold(DeliveryState(held_since=since), entry(PROGRESS), THERE, NOW) == StatusHold(0.0, since)
 
 
 def test_outcome_and_final_status_are_sent_at_once() -> None:
-    state = Delivered(held_since=NOW - 0.1)
-    assert hold(state, entry(RUNNING), THERE, NOW) == Hold(0.0, NOW - 0.1)
+    state = DeliveryState(held_since=NOW - 0.1)
+    assert hold(state, entry(RUNNING), THERE, NOW) == StatusHold(0.0, NOW - 0.1)
     assert hold(state, entry(PROGRESS, finished=True), THERE, NOW).seconds == 0.0
 
 
 def test_status_that_is_known_ends_the_hold() -> None:
-    assert hold(Delivered(held_since=NOW), entry(RUNNING), showing(RUNNING), NOW) == Hold(0.0, None)
+    assert hold(DeliveryState(held_since=NOW), entry(RUNNING), showing(RUNNING), NOW) == StatusHold(0.0, None)
     # What was sent to this object counts more than what the last watch event showed.
-    assert hold(after(PROGRESS), entry(PROGRESS), showing(RUNNING), NOW) == Hold(0.0, None)
+    assert hold(after(PROGRESS), entry(PROGRESS), showing(RUNNING), NOW) == StatusHold(0.0, None)
 
 
 def test_new_status_is_patched_and_one_that_is_there_is_adopted() -> None:
-    assert next_request(Delivered(), entry(RUNNING), THERE, NOW) == NextRequest(Request.PATCH, Delivered())
-    assert next_request(Delivered(), entry(RUNNING), showing(RUNNING), NOW).request is Request.ADOPT
+    assert next_request(DeliveryState(), entry(RUNNING), THERE, NOW) == NextRequest(Request.PATCH, DeliveryState())
+    assert next_request(DeliveryState(), entry(RUNNING), showing(RUNNING), NOW).request is Request.ADOPT
     assert update(after(PROGRESS), RUNNING, showing(RUNNING)) is Request.PATCH, "the object may be an old one"
 
 
@@ -118,7 +120,7 @@ def test_overwritten_status_is_sent_again_but_not_too_often() -> None:
 )
 def test_status_is_not_overwritten(there: core.Pod) -> None:
     assert not is_overwritten(after(RUNNING), there, NOW)
-    assert not is_overwritten(Delivered(target=UID), showing(PROGRESS), NOW), "nothing was accepted yet"
+    assert not is_overwritten(DeliveryState(target=UID), showing(PROGRESS), NOW), "nothing was accepted yet"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_deletion_of_an_ended_pod_is_completed(
 
 def test_delivered_state_has_what_the_api_server_accepted() -> None:
     kept = core.PodStatus(phase="Running", message="shortened")
-    state = delivered(Delivered(corrected_at=5.0), RUNNING, UID, showing(kept, "12"))
+    state = delivered(DeliveryState(corrected_at=5.0), RUNNING, UID, showing(kept, "12"))
     assert (state.target, state.sent, state.version, state.corrected_at) == (UID, RUNNING, 12, 5.0)
     assert state.accepted == kept
 

@@ -15,7 +15,7 @@ from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
-from pykubelet.testing.statuses import SetStatuses
+from pykubelet.testing.statuses import SettableStatuses
 from tests.unit.kubelet.report.pods import REF, attempt, container, exited, pod, runtime, sidecar, with_meta
 from tests.unit.kubelet.report.status.build import Node
 
@@ -29,8 +29,8 @@ def known(
     return StatusInput(runtime, probes or {}, **more)
 
 
-def manager() -> tuple[SetStatuses, list[StatusChange]]:
-    made = SetStatuses(clock=VirtualClock(), node=Node())
+def manager() -> tuple[SettableStatuses, list[StatusChange]]:
+    made = SettableStatuses(clock=VirtualClock(), node=Node())
     changes: list[StatusChange] = []
     made.subscribe(changes.append)
     return made, changes
@@ -100,7 +100,7 @@ LIMITED: dict[str, Any] = {"terminal_reason": "Evicted", "terminal_message": "to
 EVICTED = {**LIMITED, "disruption_reason": "Evicted", "disruption_message": "too big"}
 
 
-def shown(statuses: SetStatuses) -> tuple[str, str, bool]:
+def shown(statuses: SettableStatuses) -> tuple[str, str, bool]:
     """Phase and reason that others see, and whether they see a DisruptionTarget."""
     entry = statuses.entry(REF.uid)
     assert entry is not None and entry.merged.status == entry.published
@@ -278,7 +278,7 @@ def test_the_snapshot_is_in_the_order_of_arrival() -> None:
 
 async def test_a_pod_that_is_being_stopped_is_shown_as_deleted() -> None:
     clock = VirtualClock()
-    statuses = SetStatuses(clock=clock, node=Node())
+    statuses = SettableStatuses(clock=clock, node=Node())
     value = pod()
     statuses.update(value, known(runtime(attempt())))
     await clock.advance(60)
@@ -306,7 +306,7 @@ def test_static_pod_stays_ready_when_the_agent_restarts() -> None:
     probes = {ContainerID("app-0"): ContainerProbes(startup=ProbeResult.SUCCESS, readiness=ProbeResult.SUCCESS)}
     first = manager()[0].update(value, known(runtime(attempt()), probes))
     mirror = replace(value, status=first)
-    again = SetStatuses(clock=VirtualClock(), node=Node(), mirror_of=lambda pod: mirror)
+    again = SettableStatuses(clock=VirtualClock(), node=Node(), mirror_of=lambda pod: mirror)
     [status] = again.update(value, known(runtime(attempt()))).container_statuses
     assert (status.started, status.ready) == (True, True)
     [status] = manager()[0].update(value, known(runtime(attempt()))).container_statuses
@@ -318,7 +318,7 @@ def test_static_pod_stays_ready_when_its_mirror_pod_is_seen_late() -> None:
     probes = {ContainerID("app-0"): ContainerProbes(startup=ProbeResult.SUCCESS, readiness=ProbeResult.SUCCESS)}
     first = manager()[0].update(value, known(runtime(attempt()), probes))
     mirrors: list[core.Pod] = []
-    again = SetStatuses(clock=VirtualClock(), node=Node(), mirror_of=lambda pod: mirrors[0] if mirrors else None)
+    again = SettableStatuses(clock=VirtualClock(), node=Node(), mirror_of=lambda pod: mirrors[0] if mirrors else None)
     again.update(value, known(runtime(attempt())))
     again.mirror_seen(value)
     mirrors.append(replace(value, status=first))
@@ -340,7 +340,7 @@ def test_static_pod_that_was_written_again_takes_nothing_from_its_mirror(phase: 
     value = pod(container(startup_probe=PROBE), restart_policy="Never", static=True)
     first = manager()[0].update(value, known(runtime(attempt())))
     mirror = replace(value, status=replace(first, phase=phase))
-    again = SetStatuses(clock=VirtualClock(), node=Node(), mirror_of=lambda pod: mirror)
+    again = SettableStatuses(clock=VirtualClock(), node=Node(), mirror_of=lambda pod: mirror)
     fresh = again.update(value, known(runtime()))
     [status] = fresh.container_statuses
     assert (fresh.phase, status.container_id, status.restart_count) == ("Pending", "", 0)
@@ -353,7 +353,7 @@ def test_pod_of_the_api_server_has_its_own_status_and_no_mirror() -> None:
         asked.append(value)
         return None
 
-    statuses = SetStatuses(clock=VirtualClock(), node=Node(), mirror_of=mirror_of)
+    statuses = SettableStatuses(clock=VirtualClock(), node=Node(), mirror_of=mirror_of)
     statuses.update(pod(container(), static=False), known(runtime(attempt())))
     assert asked == []
 
@@ -370,7 +370,7 @@ def test_completed_init_container_that_the_runtime_has_removed_is_named_as_upstr
 def late(value: core.Pod, first: core.PodStatus, *seen: StatusInput) -> core.PodStatus:
     """The status after a restart of the agent whose mirror pod, with the status ``first``, is seen at last."""
     mirrors: list[core.Pod] = []
-    again = SetStatuses(clock=VirtualClock(), node=Node(), mirror_of=lambda pod: mirrors[0] if mirrors else None)
+    again = SettableStatuses(clock=VirtualClock(), node=Node(), mirror_of=lambda pod: mirrors[0] if mirrors else None)
     for source in seen:
         again.update(value, source)
     mirrors.append(replace(value, status=first))

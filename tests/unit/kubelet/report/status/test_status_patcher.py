@@ -15,7 +15,7 @@ from pykubelet.models import core_v1 as core
 from pykubelet.models.codec import from_builtins
 from pykubelet.testing.fake_api import Fault
 from pykubelet.testing.fake_api.patches import strategic_patch
-from pykubelet.testing.statuses import SetStatuses
+from pykubelet.testing.statuses import SettableStatuses
 from pykubelet.testing.telemetry import telemetry
 from pykubelet.testing.wait import settle, until
 from tests.unit.kubelet.apitools import Api, fake_api, running
@@ -32,7 +32,7 @@ RUNNING = core.PodStatus(
 
 
 @dataclass
-class Known:
+class KnownPods:
     """The API server's pods as the agent last saw them."""
 
     pods: dict[PodUID, core.Pod] = field(default_factory=dict)
@@ -44,9 +44,9 @@ class Known:
 @dataclass
 class Rig:
     api: Api
-    statuses: SetStatuses
+    statuses: SettableStatuses
     patcher: StatusPatcher
-    known: Known
+    known: KnownPods
     synced: list[float]
 
     def add(self, value: core.Pod) -> core.Pod:
@@ -71,7 +71,7 @@ class Rig:
 
 
 @dataclass
-class Synced:
+class SyncDelays:
     """Records the delays of delivered statuses."""
 
     delays: list[float] = field(default_factory=list)
@@ -83,8 +83,8 @@ class Synced:
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
-        statuses, known = SetStatuses(clock=api.clock, node=Node()), Known()
-        synced = Synced()
+        statuses, known = SettableStatuses(clock=api.clock, node=Node()), KnownPods()
+        synced = SyncDelays()
         patcher = StatusPatcher(
             PatcherDeps(client=api.client, statuses=statuses, pods=known, telemetry=telemetry(api.clock, synced))
         )

@@ -21,7 +21,7 @@ from pykubelet.models import core_v1 as core
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.scalars import KubeStruct
 from pykubelet.testing.clock import VirtualClock
-from pykubelet.testing.statuses import SetStatuses
+from pykubelet.testing.statuses import SettableStatuses
 from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.apitools import running
 from tests.unit.kubelet.report.pods import pod, with_meta
@@ -59,7 +59,7 @@ class Server(ApiClient):
 
 
 @dataclass
-class Known:
+class KnownPods:
     pods: dict[PodUID, core.Pod] = field(default_factory=lambda: {UID: POD})
 
     def counterpart(self, uid: PodUID) -> core.Pod | None:
@@ -70,9 +70,9 @@ class Known:
 class Rig:
     clock: VirtualClock
     server: Server
-    statuses: SetStatuses
+    statuses: SettableStatuses
     patcher: StatusPatcher
-    known: Known
+    known: KnownPods
 
     async def set(self, status: core.PodStatus, after: float = 0.0) -> None:
         await self.clock.advance(after)
@@ -82,8 +82,8 @@ class Rig:
 
 @asynccontextmanager
 async def made() -> AsyncIterator[Rig]:
-    clock, known = VirtualClock(), Known()
-    server, statuses = Server(clock), SetStatuses(clock=clock, node=Node())
+    clock, known = VirtualClock(), KnownPods()
+    server, statuses = Server(clock), SettableStatuses(clock=clock, node=Node())
     metrics = KubeletMetrics(node_name="node-1", clock=clock)
     deps = PatcherDeps(client=server, statuses=statuses, pods=known, telemetry=telemetry(clock, metrics.node))
     patcher = StatusPatcher(deps)

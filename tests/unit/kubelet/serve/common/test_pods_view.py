@@ -5,7 +5,7 @@ from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
-from pykubelet.testing.statuses import SetStatuses
+from pykubelet.testing.statuses import SettableStatuses
 from tests.unit.kubelet.report.pods import NOW, REF, pod, with_meta
 from tests.unit.kubelet.report.status.build import Node
 
@@ -15,7 +15,7 @@ RUNNING = core.PodStatus(phase="Running")
 class World:
     def __init__(self) -> None:
         self.clock = VirtualClock(NOW)
-        self.statuses = SetStatuses(clock=self.clock, node=Node())
+        self.statuses = SettableStatuses(clock=self.clock, node=Node())
         self.wanted: list[core.Pod] = []
         self.view = PodsView(statuses=self.statuses, desired=lambda: self.wanted, clock=self.clock)
 

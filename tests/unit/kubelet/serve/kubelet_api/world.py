@@ -28,7 +28,7 @@ from pykubelet.kubelet.types.resources.usage import CgroupUsage, CpuUsage, Machi
 from pykubelet.models import core_v1 as core
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.meta_v1 import ObjectMeta
-from pykubelet.testing.certificates import Authority, Issued
+from pykubelet.testing.certificates import Authority, IssuedCertificate
 from tests.unit.kubelet.report.pods import NOW
 from tests.unit.kubelet.serve.kubelet_api.reviews import FakeReviews
 from tests.unit.kubelet.serve.local_api.world import FakeStreams, World
@@ -140,7 +140,7 @@ class NodeWorld(World):
             ),
         )
 
-    def admin(self) -> Issued:
+    def admin(self) -> IssuedCertificate:
         """A client who may do everything."""
         self.reviews.rights |= {
             ("admin", verb, name)
@@ -186,7 +186,9 @@ async def running_server(world: NodeWorld) -> AsyncIterator[KubeletApiServer]:
 
 
 @asynccontextmanager
-async def client_of(world: NodeWorld, server: KubeletApiServer, issued: Issued | None = None) -> AsyncIterator[Client]:
+async def client_of(
+    world: NodeWorld, server: KubeletApiServer, issued: IssuedCertificate | None = None
+) -> AsyncIterator[Client]:
     """Yield a client that trusts the server's certificate."""
     context = ssl.create_default_context(cafile=str(world.authority.ca))
     if issued is not None:

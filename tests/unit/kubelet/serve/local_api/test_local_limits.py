@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pykubelet.kubelet.serve.common.limits import SlotLimits
 from pykubelet.testing.wait import until
 from tests.unit.kubelet.serve.common.flood import silent_connections
-from tests.unit.kubelet.serve.local_api.world import PODS, Watch, World, answer, running, serving
+from tests.unit.kubelet.serve.local_api.world import PODS, WatchClient, World, answer, running, serving
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ async def test_watches_beyond_the_limit_are_refused_and_short_requests_answered(
     slots = SlotLimits(short=1, short_per_user=1, streams=3, streams_per_user=3)
     world.config = replace(world.config, slots=slots)
     async with serving(world) as served:
-        watches = [Watch(served, f"{PODS}?watch=true") for _ in range(3)]
+        watches = [WatchClient(served, f"{PODS}?watch=true") for _ in range(3)]
         for watch in watches:
             await watch.__aenter__()
         async with served.get(f"{PODS}?watch=true") as response:
@@ -34,7 +34,7 @@ async def test_watches_beyond_the_limit_are_refused_and_short_requests_answered(
         for watch in watches:
             await watch.__aexit__()
         await until(lambda: world.pods.table.watchers == 0)
-        async with Watch(served, f"{PODS}?watch=true"):
+        async with WatchClient(served, f"{PODS}?watch=true"):
             pass
 
 
@@ -47,7 +47,7 @@ async def test_silent_connections_do_not_lock_out_a_client(world: World) -> None
 async def test_silent_connections_do_not_evict_a_stream_that_has_just_begun(world: World) -> None:
     many = world.config.connections.total + 20
     flood = silent_connections(str(world.config.socket), many)
-    async with serving(world) as served, Watch(served, f"{PODS}?watch=true") as watch, flood:
+    async with serving(world) as served, WatchClient(served, f"{PODS}?watch=true") as watch, flood:
         world.set(running())
         assert await watch.next() == ("ADDED", "web")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.kubelet.serve.local_api.world import Served, World, serving
+from tests.unit.kubelet.serve.local_api.world import RunningServer, World, serving
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-async def answer(served: Served, path: str, status: int = 200) -> Any:
+async def answer(served: RunningServer, path: str, status: int = 200) -> Any:
     async with served.get(path) as response:
         assert response.status == status
         return await response.json()

@@ -17,7 +17,16 @@ from pykubelet.models import codec
 from pykubelet.models import core_v1 as core
 from pykubelet.testing.wait import until
 from tests.unit.kubelet.report.pods import REF, pod, with_meta
-from tests.unit.kubelet.serve.local_api.world import PODS, Served, Watch, World, answer, ended, running, serving
+from tests.unit.kubelet.serve.local_api.world import (
+    PODS,
+    RunningServer,
+    WatchClient,
+    World,
+    answer,
+    ended,
+    running,
+    serving,
+)
 
 
 def named(name: str, namespace: str = "ns", **labels: str) -> core.Pod:
@@ -29,7 +38,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-async def names(served: Served, path: str) -> list[str]:
+async def names(served: RunningServer, path: str) -> list[str]:
     found = await answer(served, path)
     return [item["metadata"]["name"] for item in found["items"]]
 
@@ -96,7 +105,7 @@ async def test_event_lists_include_those_that_are_only_in_the_history(world: Wor
 
 async def test_a_watch_begins_with_what_is_there(world: World) -> None:
     world.set(running(), named("a"))
-    async with serving(world) as served, Watch(served, f"{PODS}?watch=true") as watch:
+    async with serving(world) as served, WatchClient(served, f"{PODS}?watch=true") as watch:
         assert await watch.next() == ("ADDED", "a")
         world.set(running(), named("b"))
         assert await watch.next() == ("ADDED", "b")
@@ -116,7 +125,7 @@ async def test_a_watch_goes_on_from_a_list(world: World) -> None:
         world.set(ended(), named("a"))
         world.statuses.remove(PodUID("uid-b"))
         world.set(running(), named("c"))
-        async with Watch(served, f"{PODS}?watch=1&resourceVersion={version}") as watch:
+        async with WatchClient(served, f"{PODS}?watch=1&resourceVersion={version}") as watch:
             assert [await watch.next() for _ in range(3)] == [("MODIFIED", "a"), ("DELETED", "b"), ("ADDED", "c")]
             world.set(ended(), named("c"))
             assert await watch.next() == ("MODIFIED", "c")
@@ -130,7 +139,7 @@ async def test_watch_from_a_version_of_an_earlier_agent_is_expired(world: World)
 async def test_watch_tells_when_a_pod_joins_or_leaves_the_selection(world: World) -> None:
     world.set(running(), named("a", app="web"))
     world.set(running(), named("b", app="db"))
-    async with serving(world) as served, Watch(served, f"{PODS}?watch=true&labelSelector=app%3Dweb") as watch:
+    async with serving(world) as served, WatchClient(served, f"{PODS}?watch=true&labelSelector=app%3Dweb") as watch:
         assert await watch.next() == ("ADDED", "a")
         world.set(ended(), named("b", app="db"))
         world.set(ended(), named("b", app="web"))
@@ -142,7 +151,7 @@ async def test_watch_tells_when_a_pod_joins_or_leaves_the_selection(world: World
 async def test_a_watch_with_a_time_and_initial_events(world: World) -> None:
     world.set(running(), named("a"))
     path = f"{PODS}?watch=true&sendInitialEvents=true&allowWatchBookmarks=true&timeoutSeconds=1"
-    async with serving(world) as served, Watch(served, path) as watch:
+    async with serving(world) as served, WatchClient(served, path) as watch:
         assert await watch.next() == ("ADDED", "a")
         bookmark = await watch.event()
         assert bookmark["type"] == "BOOKMARK"
@@ -152,7 +161,7 @@ async def test_a_watch_with_a_time_and_initial_events(world: World) -> None:
 
 async def test_watch_of_events_tells_of_new_and_repeated_ones(world: World) -> None:
     path = "/api/v1/namespaces/ns/events?watch=true"
-    async with serving(world) as served, Watch(served, path) as watch:
+    async with serving(world) as served, WatchClient(served, path) as watch:
         world.events.event(REF, NORMAL, "Started", "m")
         assert (await watch.event())["type"] == "ADDED"
         world.events.event(REF, NORMAL, "Started", "m")
@@ -162,7 +171,7 @@ async def test_watch_of_events_tells_of_new_and_repeated_ones(world: World) -> N
 
 async def test_a_slow_watcher_gets_the_newest_and_others_do_not_wait(world: World) -> None:
     path = f"{PODS}?watch=true"
-    async with serving(world) as served, Watch(served, path) as slow, Watch(served, path) as fast:
+    async with serving(world) as served, WatchClient(served, path) as slow, WatchClient(served, path) as fast:
         big = {"note": "x" * 200_000}
         for i in range(50):
             world.set(running(restarts=i), with_meta(named("a"), annotations=big))
@@ -181,7 +190,7 @@ def restarts(event: Any) -> int:
 async def test_watchers_that_leave_are_forgotten(world: World) -> None:
     async with serving(world) as served:
         for _ in range(10):
-            watches = [Watch(served, f"{PODS}?watch=true") for _ in range(20)]
+            watches = [WatchClient(served, f"{PODS}?watch=true") for _ in range(20)]
             for watch in watches:
                 await watch.__aenter__()
             assert world.pods.table.watchers == 20

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from pykubelet.kubelet.serve.streams import StreamOptions
 from pykubelet.testing.wait import settle, until
-from tests.unit.kubelet.serve.local_api.world import Served, World, ended, open_files, running, serving
+from tests.unit.kubelet.serve.local_api.world import RunningServer, World, ended, open_files, running, serving
 
 EXEC = "/api/v1/namespaces/ns/pods/web/exec"
 QUERY = "container=app&command=sh&command=-c&command=echo%20hi&stdin=true&stdout=true"
@@ -78,7 +78,7 @@ async def raw_client(world: World) -> tuple[asyncio.StreamReader, asyncio.Stream
     return reader, writer
 
 
-def connect(served: Served, path: str = f"{EXEC}?{QUERY}") -> aiohttp.client._WSRequestContextManager:
+def connect(served: RunningServer, path: str = f"{EXEC}?{QUERY}") -> aiohttp.client._WSRequestContextManager:
     return served.client.ws_connect(f"http://localhost{path}", protocols=(PROTOCOL,))
 
 

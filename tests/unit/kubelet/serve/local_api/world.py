@@ -44,7 +44,7 @@ from pykubelet.models.core_v1 import Event, Pod
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
-from pykubelet.testing.statuses import SetStatuses
+from pykubelet.testing.statuses import SettableStatuses
 from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.report.pods import NOW, pod
 from tests.unit.kubelet.report.status.build import Node as NodeFacts
@@ -202,7 +202,7 @@ class World:
 
     def __init__(self, base: Path) -> None:
         self.clock = VirtualClock(NOW)
-        self.statuses = SetStatuses(clock=self.clock, node=NodeFacts())
+        self.statuses = SettableStatuses(clock=self.clock, node=NodeFacts())
         self.pods = PodsView(statuses=self.statuses, desired=lambda: (), clock=self.clock)
         self.events = EventLog(clock=self.clock, node_name="node-1", find_pod=lambda uid: self.pods.get(uid))
         self.timelines = PodTimelines(self.clock)
@@ -263,7 +263,7 @@ def open_files() -> int:
 
 
 @dataclass(slots=True)
-class Served:
+class RunningServer:
     """A running server, and a client of it."""
 
     world: World
@@ -279,7 +279,7 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(world: World) -> AsyncIterator[Served]:
+async def serving(world: World) -> AsyncIterator[RunningServer]:
     """Run the server for the block."""
     server = LocalServer(world.config, world.deps)
     async with asyncio.TaskGroup() as group:
@@ -289,7 +289,7 @@ async def serving(world: World) -> AsyncIterator[Served]:
         try:
             connector = aiohttp.UnixConnector(str(world.config.socket), limit=0)
             async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(20)) as client:
-                yield Served(world, client, task.cancel)
+                yield RunningServer(world, client, task.cancel)
         finally:
             task.cancel()
             waiting.cancel()
@@ -298,19 +298,19 @@ async def serving(world: World) -> AsyncIterator[Served]:
 PODS = "/api/v1/pods"
 
 
-async def answer(served: Served, path: str) -> Any:
+async def answer(served: RunningServer, path: str) -> Any:
     async with served.get(path) as response:
         assert response.content_type == "application/json"
         return await response.json()
 
 
-class Watch:
+class WatchClient:
     """A watching client."""
 
-    def __init__(self, served: Served, path: str) -> None:
+    def __init__(self, served: RunningServer, path: str) -> None:
         self._request = served.get(path)
 
-    async def __aenter__(self) -> "Watch":
+    async def __aenter__(self) -> "WatchClient":
         self._response = await self._request.__aenter__()
         assert self._response.status == 200
         return self

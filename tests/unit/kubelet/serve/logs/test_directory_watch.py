@@ -98,7 +98,7 @@ async def test_watch_fails_while_no_inotify_instance_is_available(
 
 
 async def test_error_of_the_watcher_does_not_end_it(tmp_path: Path) -> None:
-    class Broken(asyncio.Event):
+    class BrokenEvent(asyncio.Event):
         """Raises once, as a defect would."""
 
         raised = False
@@ -112,7 +112,7 @@ async def test_error_of_the_watcher_does_not_end_it(tmp_path: Path) -> None:
     async with watching(Instant()) as watcher:
         with watcher.watch(str(tmp_path)) as changed:
             for waiting in watcher._waiting.values():
-                broken = Broken()
+                broken = BrokenEvent()
                 waiting.add(broken)
             (tmp_path / "x").touch()
             await until(lambda: broken.raised)

@@ -25,7 +25,7 @@ _LONGEST_TIME: Final = 64
 _CAPABILITIES: Final = ("bounding", "effective", "permitted", "inheritable", "ambient")
 
 
-class Described(Struct, frozen=True):
+class DumpedContainer(Struct, frozen=True):
     """``config.dump``: the container and its image, as checkpointctl's ``ContainerConfig``."""
 
     id: str = ""
@@ -103,16 +103,18 @@ class Spec(Struct, frozen=True):
     linux: _Linux = _Linux()
 
 
-class Dumped(Struct, frozen=True):
+class CheckpointDump(Struct, frozen=True):
     """The description of a checkpoint."""
 
-    described: Described
+    described: DumpedContainer
     spec: Spec
 
 
-def parse(config: bytes, spec: bytes, what: str) -> Dumped:
+def parse(config: bytes, spec: bytes, what: str) -> CheckpointDump:
     """Parse ``config.dump`` and ``spec.dump``. Invalid, which names ``what``: they are not those of a checkpoint."""
-    found = Dumped(_decode(config, Described, what, "config.dump"), _decode(spec, Spec, what, "spec.dump"))
+    found = CheckpointDump(
+        _decode(config, DumpedContainer, what, "config.dump"), _decode(spec, Spec, what, "spec.dump")
+    )
     base = found.described.base
     if not base or len(base) > _LONGEST_NAME or not base.isprintable():
         raise Invalid(f"{what}: config.dump names no image of which the container was made (rootfsImageRef)")
@@ -143,7 +145,7 @@ def parse_deleted(data: bytes, what: str) -> tuple[str, ...]:
     return tuple(path.strip("/") for path in paths)
 
 
-def check_fits(dumped: Dumped, built: Json, what: str) -> None:
+def check_fits(dumped: CheckpointDump, built: Json, what: str) -> None:
     """Check that the restored processes may do no more than the specification that was built for the container says.
 
     Invalid, with all differences: a checkpoint of another pod.

@@ -40,14 +40,14 @@ class _Image(Struct, frozen=True):
     digest: str = field(name="docker-manifest-digest")
 
 
-class _Critical(Struct, frozen=True):
+class _CriticalClaims(Struct, frozen=True):
     identity: _Identity
     image: _Image
     type: str
 
 
 class _Payload(Struct, frozen=True):
-    critical: _Critical
+    critical: _CriticalClaims
 
 
 class AttachedSignature(Struct, frozen=True):

@@ -6,7 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.images.image_types import ImageRecord, Verified
+from pykubelet.criserver.images.image_types import ImageRecord, VerifiedSignature
 from pykubelet.criserver.images.reference import canonical, id_prefix, is_digest, parse
 from pykubelet.criserver.images.signatures.keys import Key
 
@@ -37,7 +37,7 @@ class Rule(Struct, frozen=True, kw_only=True):
         given = canonical(repository)
         return canonical(f"{self.signed_as}{given.removeprefix(canonical(self.scope))}") if self.signed_as else given
 
-    def satisfied_by(self, repository: str, verified: Collection[Verified]) -> bool:
+    def satisfied_by(self, repository: str, verified: Collection[VerifiedSignature]) -> bool:
         """Whether a signature that was verified earlier, of the same content, is one that the rule requires."""
         keys, identity = {key.fingerprint for key in self.keys}, self.identity(repository)
         return any(canonical(each.repository) == identity and each.key in keys for each in verified)

@@ -170,7 +170,7 @@ def _quoted(text: str) -> str:
     return f'"{text.translate(_QUOTED)}"'
 
 
-class _Quoted(dict[int, str]):
+class _EscapeTable(dict[int, str]):
     """Escapes of characters: those of ASCII are looked up, others computed, since there are so many."""
 
     def __missing__(self, code: int) -> str:
@@ -188,4 +188,4 @@ def _shown(code: int) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-_QUOTED = _Quoted({code: _shown(code) for code in range(0x80)})
+_QUOTED = _EscapeTable({code: _shown(code) for code in range(0x80)})

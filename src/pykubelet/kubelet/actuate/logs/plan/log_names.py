@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from pykubelet.kubelet.actuate.logs.log_types import Tidying
+from pykubelet.kubelet.actuate.logs.log_types import RotatedFiles
 
 COMPRESSED = ".gz"
 TEMPORARY = ".tmp"
@@ -60,14 +60,14 @@ def _moment(name: str) -> datetime:
     return _NEVER
 
 
-def tidying(names: Collection[str], log: str, max_files: int) -> Tidying:
+def tidying(names: Collection[str], log: str, max_files: int) -> RotatedFiles:
     """Plan the removal and compression of rotated files, so that with the new log there are at most ``max_files``."""
     rotated = rotated_files(names, log)
     unused = [name for name in rotated if name.endswith(TEMPORARY) or f"{name}{COMPRESSED}" in rotated]
     kept = [name for name in rotated if name not in unused]
     excess = kept[: max(0, len(kept) - max(0, max_files - 2))]
     plain = tuple(name for name in kept if name not in excess and not name.endswith(COMPRESSED))
-    return Tidying(tuple(unused + excess), plain)
+    return RotatedFiles(tuple(unused + excess), plain)
 
 
 def is_lost(names: Collection[str], log: str) -> bool:

@@ -13,7 +13,7 @@ from pykubelet.kubelet.actuate.volumes.csi.driver_registry import DriverRegistry
 from pykubelet.kubelet.actuate.volumes.csi.limit_updates import LimitUpdates
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
-from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
+from pykubelet.kubelet.actuate.volumes.volume_threads import BlockingJobs
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.reports.work_meter import WorkMeter
 
@@ -49,7 +49,7 @@ def build_csi(context: CsiContext, objects: CsiObjects, config: CsiConfig) -> Cs
     drivers = DriverRegistry(
         directory=layout.registry, clock=context.telemetry.clock, timeout=config.call_timeout, events=events
     )
-    blocking = Blocking(config.call_timeout)
+    blocking = BlockingJobs(config.call_timeout)
     volumes = CsiVolumes(
         CsiDeps(
             layout=layout,

@@ -34,9 +34,9 @@ from pykubelet.kubelet.actuate.volumes.csi.csi_types import (
     MOUNT,
     PLUGIN,
     CsiVolume,
-    Published,
+    PublishedVolume,
     Record,
-    Staged,
+    StagedVolume,
     VolumeRef,
 )
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs, component
@@ -129,22 +129,22 @@ class CsiLayout:
 
     # -- existing volumes
 
-    def published(self, uid: PodUID) -> list[Published]:
+    def published(self, uid: PodUID) -> list[PublishedVolume]:
         """Volumes that were published to a pod, or may have been."""
         found = []
         for directory in _directories(self._dirs.of_volumes.all(uid) / _ESCAPED):
             record = _read(directory)
             if record is not None:
-                found.append(Published(uid, record, str(directory / MOUNT)))
+                found.append(PublishedVolume(uid, record, str(directory / MOUNT)))
         with suppress(FileNotFoundError):
             for link in (self._dirs.pod(uid) / _DEVICES / _ESCAPED).iterdir():
                 record = _read(self._devices / link.name / "data")
                 if record is not None:
                     target = self._devices / "publish" / link.name / uid
-                    found.append(Published(uid, record, str(target), block=True))
+                    found.append(PublishedVolume(uid, record, str(target), block=True))
         return found
 
-    def staged(self) -> list[Staged]:
+    def staged(self) -> list[StagedVolume]:
         """Volumes that were staged, or may have been."""
         found = []
         for driver in _directories(self._staging):
@@ -153,12 +153,12 @@ class CsiLayout:
             for directory in _directories(driver):
                 record = _read(directory)
                 if record is not None:
-                    found.append(Staged(record.ref, str(directory / _GLOBAL)))
+                    found.append(StagedVolume(record.ref, str(directory / _GLOBAL)))
         for directory in _directories(self._devices):
             record = _read(directory / "data")
             if record is not None:
                 path = self._devices / "staging" / directory.name
-                found.append(Staged(record.ref, str(path), directory.name))
+                found.append(StagedVolume(record.ref, str(path), directory.name))
         return found
 
     def used(self) -> set[VolumeRef]:
@@ -172,7 +172,7 @@ class CsiLayout:
 
     # -- after the driver has undone the operation
 
-    def forget_published(self, published: Published) -> None:
+    def forget_published(self, published: PublishedVolume) -> None:
         """Remove directories and record of a publication; both are kept if the target is still mounted."""
         target = Path(published.target)
         if published.block:
@@ -182,7 +182,7 @@ class CsiLayout:
         elif _clear(target):
             _forget(target.parent)
 
-    def forget_staged(self, staged: Staged) -> None:
+    def forget_staged(self, staged: StagedVolume) -> None:
         """Remove directories and record of a staged volume. Raises Transient if the path is still mounted."""
         if not _clear(Path(staged.path)):
             raise Transient(f"{staged.path} is still mounted after the driver has unstaged it")

@@ -23,13 +23,13 @@ from pykubelet.kubelet.actuate.volumes.attachment import AttachPatience
 from pykubelet.kubelet.actuate.volumes.csi.csi_errors import CsiFailed, DriverMissing
 from pykubelet.kubelet.actuate.volumes.csi.csi_layout import CsiLayout
 from pykubelet.kubelet.actuate.volumes.csi.csi_locks import VolumeLocks
-from pykubelet.kubelet.actuate.volumes.csi.csi_mounter import CsiMounter, SetUp
+from pykubelet.kubelet.actuate.volumes.csi.csi_mounter import CsiMounter, SetUpInputs
 from pykubelet.kubelet.actuate.volumes.csi.csi_types import (
     CsiConfig,
     CsiEvents,
     CsiVolume,
-    Published,
-    Staged,
+    PublishedVolume,
+    StagedVolume,
     VolumeRef,
 )
 from pykubelet.kubelet.actuate.volumes.csi.driver_registry import DriverRegistry
@@ -37,7 +37,7 @@ from pykubelet.kubelet.actuate.volumes.csi.plan import csi_rules
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
 from pykubelet.kubelet.actuate.volumes.volume_metrics import csi_plugin, storage_work
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
-from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking, SlowChanges
+from pykubelet.kubelet.actuate.volumes.volume_threads import BlockingJobs, SlowChanges
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.work_meter import StoragePlugin, WorkMeter
@@ -60,7 +60,7 @@ class CsiDeps(Struct, frozen=True, kw_only=True):
     layout: CsiLayout
     drivers: DriverRegistry
     objects: CsiObjects
-    blocking: Blocking
+    blocking: BlockingJobs
     node: str
     telemetry: Telemetry[WorkMeter]
     events: CsiEvents
@@ -152,7 +152,7 @@ class CsiVolumes:
             if held.attach:
                 self._deps.events.in_use_changed()
                 held.context = await self._attached(held, driver, patience or AttachPatience())
-        setting = SetUp(pod, volume, driver, client, held.context)
+        setting = SetUpInputs(pod, volume, driver, client, held.context)
         if volume.ephemeral:
             await self._mounter.publish(setting, "", again=again)
         else:
@@ -286,7 +286,7 @@ class CsiVolumes:
             raise
         return dict(await self._deps.objects.attachment_metadata(attachment))
 
-    async def _stage(self, setting: SetUp, *, again: bool) -> str:
+    async def _stage(self, setting: SetUpInputs, *, again: bool) -> str:
         """Stage the volume; return its staging path, empty if the driver does not stage."""
         if not (await setting.client.capabilities()).stage:
             return ""
@@ -298,7 +298,7 @@ class CsiVolumes:
 
     # -- tear down
 
-    async def _undo(self, published: Published) -> str | None:
+    async def _undo(self, published: PublishedVolume) -> str | None:
         """Unpublish a volume of a pod and forget it; return the problem, if any."""
         problem = await self._unpublish(published)
         if problem is None:
@@ -328,7 +328,7 @@ class CsiVolumes:
             self._sweep.wake()
         self._deps.events.in_use_changed()
 
-    async def _unpublish(self, published: Published) -> str | None:
+    async def _unpublish(self, published: PublishedVolume) -> str | None:
         """Unpublish a volume; return the problem, if any."""
         ref, layout = published.record.ref, self._deps.layout
         try:
@@ -359,7 +359,7 @@ class CsiVolumes:
         self._deps.events.in_use_changed()
         return None
 
-    async def _unstage(self, staged: Staged) -> None:
+    async def _unstage(self, staged: StagedVolume) -> None:
         with self._measured(staged.ref, "unmap_device" if staged.block_name else "unmount_device"):
             client = self._deps.drivers.client(staged.ref.driver)
             if (await client.capabilities()).stage:

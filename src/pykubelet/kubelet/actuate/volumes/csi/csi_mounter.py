@@ -14,7 +14,7 @@ from pykubelet.kubelet.actuate.volumes.csi.csi_types import CsiVolume
 from pykubelet.kubelet.actuate.volumes.csi.plan import csi_rules
 from pykubelet.kubelet.actuate.volumes.ownership import give_to_group
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
-from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking, SlowChanges
+from pykubelet.kubelet.actuate.volumes.volume_threads import BlockingJobs, SlowChanges
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.models.core_v1 import Pod, SecretReference
 from pykubelet.models.storage_v1 import CSIDriver
@@ -22,7 +22,7 @@ from pykubelet.models.storage_v1 import CSIDriver
 _T = TypeVar("_T")
 
 
-class SetUp(Struct, frozen=True):
+class SetUpInputs(Struct, frozen=True):
     """Inputs of setting up one volume."""
 
     pod: Pod
@@ -47,12 +47,12 @@ class CsiMounter(Struct, frozen=True, kw_only=True):
 
     layout: CsiLayout
     objects: CsiObjects
-    blocking: Blocking
+    blocking: BlockingJobs
     node: str
     """Name of the node."""
     slow_changes: SlowChanges
 
-    async def stage(self, setting: SetUp) -> Path:
+    async def stage(self, setting: SetUpInputs) -> Path:
         """Stage the volume; return its staging path."""
         volume = setting.volume
         secrets = await self.secret(volume.stage_secret)
@@ -66,7 +66,7 @@ class CsiMounter(Struct, frozen=True, kw_only=True):
         await setting.client.stage(volume, str(path), use)
         return path
 
-    async def publish(self, setting: SetUp, staged: str, *, again: bool) -> None:
+    async def publish(self, setting: SetUpInputs, staged: str, *, again: bool) -> None:
         """Publish the volume; ``staged`` is empty if the driver does not stage. ``again``: it was published before."""
         volume, driver = setting.volume, setting.driver
         secrets = await self.secret(volume.publish_secret)
@@ -96,7 +96,7 @@ class CsiMounter(Struct, frozen=True, kw_only=True):
         except OSError as error:
             raise Transient(str(error)) from error
 
-    async def _give_to_group(self, setting: SetUp, target: Path) -> None:
+    async def _give_to_group(self, setting: SetUpInputs, target: Path) -> None:
         group, volume = setting.group, setting.volume
         if group is None or (await setting.client.capabilities()).mount_group:
             return

@@ -61,7 +61,7 @@ class Record(Struct, frozen=True, kw_only=True):
     ephemeral: bool = False
 
 
-class Published(Struct, frozen=True):
+class PublishedVolume(Struct, frozen=True):
     """Volume that was published to a pod, or may have been."""
 
     uid: PodUID
@@ -71,7 +71,7 @@ class Published(Struct, frozen=True):
     block: bool = False
 
 
-class Staged(Struct, frozen=True):
+class StagedVolume(Struct, frozen=True):
     """Volume that was staged, or may have been."""
 
     ref: VolumeRef

@@ -29,7 +29,7 @@ _TOKEN_MODE = 0o600
 """Mode of a token if the pod sets a user or an fsGroup; the fsGroup makes it 0640."""
 
 
-class Projected:
+class ProjectedVolume:
     """Plugin for projected volumes; the files are updated with all their sources."""
 
     name = "kubernetes.io/projected"

@@ -12,7 +12,7 @@ from msgspec import Struct
 from pykubelet.kubelet.actuate.volumes.mount.format_device import DEFAULT_TYPE, Device, Formatter
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs, component
 from pykubelet.kubelet.actuate.volumes.volume_source import LOCAL, Source
-from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
+from pykubelet.kubelet.actuate.volumes.volume_threads import BlockingJobs
 from pykubelet.linux.filesystems import mounts
 from pykubelet.linux.filesystems.mountinfo import at_or_below, is_mount_point
 from pykubelet.linux.filesystems.mountinfo import mounts as all_mounts
@@ -30,7 +30,7 @@ class LocalDevices(Struct, frozen=True, kw_only=True):
     """Block devices of the node's local volumes."""
 
     dirs: PodDirs
-    blocking: Blocking
+    blocking: BlockingJobs
     formatter: Formatter
 
     async def set_up(self, source: Source) -> None:

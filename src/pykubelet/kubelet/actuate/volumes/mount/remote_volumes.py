@@ -20,7 +20,7 @@ from pykubelet.kubelet.actuate.volumes.mount import nfs
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.volume_metrics import Measure
 from pykubelet.kubelet.actuate.volumes.volume_source import CSI, NFS, Source
-from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
+from pykubelet.kubelet.actuate.volumes.volume_threads import BlockingJobs
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.storage import VolumeSizes
 from pykubelet.linux.filesystems import fsusage, mounts
@@ -63,7 +63,7 @@ class RemoteVolumes(Struct, frozen=True, kw_only=True):
     """Remote volumes of all pods. ``csi`` is None without an API server, which has the objects about drivers."""
 
     dirs: PodDirs
-    blocking: Blocking
+    blocking: BlockingJobs
     timeout: Seconds
     csi: "CsiVolumes | None" = None
     measure: Measure = Measure()

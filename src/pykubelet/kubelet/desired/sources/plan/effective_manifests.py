@@ -129,7 +129,7 @@ def _problem(origin: str, item: ManifestObject, message: str, remedy: str = "") 
     return Problem(origin, message, remedy, line=line, column=column, field="metadata.name", object=str(item.key))
 
 
-class Merged(Struct, frozen=True):
+class MergedPods(Struct, frozen=True):
     """A source's pods after a merge, and the resulting updates in order."""
 
     pods: Mapping[PodUID, Pod] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class Merged(Struct, frozen=True):
     """The pod objects as the source passed them, by whose identity the next merge recognizes unchanged ones."""
 
 
-def merge(known: Merged | None, wanted: Sequence[Pod], source: Source, seen: str) -> Merged:
+def merge(known: MergedPods | None, wanted: Sequence[Pod], source: Source, seen: str) -> MergedPods:
     """Compare a source's pods with its previous ones (None: this is its first set).
 
     Removals come first, so that the name of a changed static pod, which has a new uid, is free. ``seen`` is the time
@@ -163,7 +163,7 @@ def merge(known: Merged | None, wanted: Sequence[Pod], source: Source, seen: str
     updates = [PodUpdate(op, source, tuple(changes[op])) for op in _ORDER if changes[op]]
     if known is None and not any(changes[op] for op in (PodOp.ADD, PodOp.UPDATE, PodOp.DELETE)):
         updates.insert(0, PodUpdate(PodOp.ADD, source, ()))  # means that the source has been read and has no pods
-    return Merged(pods, tuple(updates), given)
+    return MergedPods(pods, tuple(updates), given)
 
 
 def _compare(old: Pod | None, new: Pod, source: Source, seen: str) -> tuple[Pod, PodOp | None]:

@@ -46,7 +46,7 @@ class _Wait(Struct):
     deleted: bool
 
 
-class Taken(Struct, frozen=True, kw_only=True):
+class DueFiles(Struct, frozen=True, kw_only=True):
     """Files that are due."""
 
     gone: frozenset[str]
@@ -80,12 +80,12 @@ class PendingFiles:
         deleted = known and (change is ManifestChange.DELETED or (earlier is not None and earlier.deleted))
         self._waits[name] = _Wait(since, due, gone, deleted)
 
-    def take(self, now: Seconds) -> Taken:
+    def take(self, now: Seconds) -> DueFiles:
         """Remove due files from the pending ones."""
         due = {name: wait for name, wait in self._waits.items() if wait.due <= now}
         for name in due:
             del self._waits[name]
-        return Taken(
+        return DueFiles(
             gone=frozenset(name for name, wait in due.items() if wait.vanished),
             again=frozenset(name for name, wait in due.items() if wait.deleted and not wait.vanished),
         )

@@ -25,7 +25,7 @@ _Id = TypeVar("_Id", SandboxID, ContainerID)
 _Row = TypeVar("_Row", SandboxSummary, ContainerSummary)
 
 
-class Seen(Enum):
+class ObservedState(Enum):
     """Observed state of a container or sandbox."""
 
     RUNNING = "running"
@@ -36,10 +36,10 @@ class Seen(Enum):
 
 
 _SEEN = {
-    ContainerState.RUNNING: Seen.RUNNING,
-    ContainerState.EXITED: Seen.EXITED,
-    ContainerState.CREATED: Seen.UNKNOWN,
-    ContainerState.UNKNOWN: Seen.UNKNOWN,
+    ContainerState.RUNNING: ObservedState.RUNNING,
+    ContainerState.EXITED: ObservedState.EXITED,
+    ContainerState.CREATED: ObservedState.UNKNOWN,
+    ContainerState.UNKNOWN: ObservedState.UNKNOWN,
 }
 
 
@@ -49,24 +49,24 @@ def diff_pod(uid: PodUID, old: RuntimePod | None, new: RuntimePod | None) -> lis
     return [
         PodLifecycleEvent(uid, kind, ContainerID(each))
         for each in dict.fromkeys((*before, *after))
-        for kind in transition(before.get(each, Seen.ABSENT), after.get(each, Seen.ABSENT))
+        for kind in transition(before.get(each, ObservedState.ABSENT), after.get(each, ObservedState.ABSENT))
     ]
 
 
-def transition(old: Seen, new: Seen) -> tuple[PodEventType, ...]:
+def transition(old: ObservedState, new: ObservedState) -> tuple[PodEventType, ...]:
     """Return the event types for a container's change of state."""
     if old is new:
         return ()
     match new:
-        case Seen.RUNNING:
+        case ObservedState.RUNNING:
             return (PodEventType.CONTAINER_STARTED,)
-        case Seen.EXITED:
+        case ObservedState.EXITED:
             return (PodEventType.CONTAINER_DIED,)
-        case Seen.UNKNOWN:
+        case ObservedState.UNKNOWN:
             return (PodEventType.CONTAINER_CHANGED,)
-        case Seen.ABSENT if old is Seen.EXITED:
+        case ObservedState.ABSENT if old is ObservedState.EXITED:
             return (PodEventType.CONTAINER_REMOVED,)
-        case Seen.ABSENT:
+        case ObservedState.ABSENT:
             return (PodEventType.CONTAINER_DIED, PodEventType.CONTAINER_REMOVED)
         case _:
             assert_never(new)
@@ -135,10 +135,12 @@ def count_running(pods: Mapping[PodUID, RuntimePod]) -> tuple[int, dict[Containe
     return sum(any(s.ready for s in pod.sandboxes) for pod in pods.values()), states
 
 
-def _states(pod: RuntimePod | None) -> dict[str, Seen]:
+def _states(pod: RuntimePod | None) -> dict[str, ObservedState]:
     if pod is None:
         return {}
-    sandboxes: dict[str, Seen] = {s.id: Seen.RUNNING if s.ready else Seen.EXITED for s in pod.sandboxes}
+    sandboxes: dict[str, ObservedState] = {
+        s.id: ObservedState.RUNNING if s.ready else ObservedState.EXITED for s in pod.sandboxes
+    }
     return sandboxes | {c.id: _SEEN[c.state] for c in pod.containers}
 
 

@@ -10,13 +10,13 @@ from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent, RuntimeEventKind
 
 
-class Apply(Struct, frozen=True):
+class PodStateChange(Struct, frozen=True):
     """Change the known state of the pod."""
 
     uid: PodUID
 
 
-class CheckPod(Struct, frozen=True):
+class PodCheck(Struct, frozen=True):
     """Check the pod at once."""
 
     uid: PodUID
@@ -28,7 +28,7 @@ class Relist(Struct, frozen=True):
     within: Seconds
 
 
-Effect: TypeAlias = Apply | CheckPod | Relist | None
+Effect: TypeAlias = PodStateChange | PodCheck | Relist | None
 """None: nothing is to be done."""
 
 
@@ -38,10 +38,10 @@ def effect(event: RuntimeEvent, owner: PodUID | None, config: PlegConfig) -> Eff
     if event.kind is not RuntimeEventKind.DELETED and event.seen is not None:
         uid = event.seen.uid
     if uid is not None:
-        return Apply(uid)
+        return PodStateChange(uid)
     if event.kind in (RuntimeEventKind.DELETED, RuntimeEventKind.OOM):
         return None  # An unknown container need not be removed, and an OOM kill alone does not end a container.
     if event.pod_uid is not None:
-        return CheckPod(event.pod_uid)
+        return PodCheck(event.pod_uid)
     # The worker that started a container checks it itself; only the end of one is urgent.
     return Relist(0.0 if event.kind is RuntimeEventKind.STOPPED else config.batch_delay)

@@ -36,7 +36,7 @@ def next_check(check: ScheduledCheck, now: Seconds, config: PlegConfig) -> Sched
     return ScheduledCheck(check.since, now + interval) if interval < config.relist_period else None
 
 
-class Due(Struct, frozen=True):
+class DueWork(Struct, frozen=True):
     """Work that is due: a list of all pods, checks of some, or nothing for ``wait`` seconds."""
 
     wait: Seconds = 0.0
@@ -44,14 +44,16 @@ class Due(Struct, frozen=True):
     checks: tuple[PodUID, ...] = ()
 
 
-def due(relist_at: Seconds, checks: Mapping[PodUID, ScheduledCheck], free_at: Seconds, now: Seconds, most: int) -> Due:
+def due(
+    relist_at: Seconds, checks: Mapping[PodUID, ScheduledCheck], free_at: Seconds, now: Seconds, most: int
+) -> DueWork:
     """Return what is due now. Nothing is before ``free_at``; above ``most`` checks a list of all pods is cheaper."""
     wanted = min((relist_at, *(check.at for check in checks.values())))
     wait = max(wanted, free_at) - now
     if wait > 0:
-        return Due(wait=wait)
+        return DueWork(wait=wait)
     ready = tuple(uid for uid, check in checks.items() if check.at <= now)
-    return Due(relist=True) if relist_at <= now or len(ready) > most else Due(checks=ready)
+    return DueWork(relist=True) if relist_at <= now or len(ready) > most else DueWork(checks=ready)
 
 
 def free_at(began: Seconds, ended: Seconds, config: PlegConfig) -> Seconds:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.token_bucket import TokenBucket
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.report.events.event_types import Correlated, EventConfig, Occurrence
+from pykubelet.kubelet.report.events.event_types import CorrelatedEvent, EventConfig, Occurrence
 
 COMBINED_PREFIX = "(combined from similar events): "
 
@@ -28,7 +28,7 @@ class _Group(Struct):
     messages: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
 
-class _Known(Struct):
+class _RecordedEvent(Struct):
     """An event that was recorded before."""
 
     name: str
@@ -36,7 +36,7 @@ class _Known(Struct):
     count: int
 
 
-class _Latest(Generic[V]):
+class _RecentEntries(Generic[V]):
     """A dict that drops the least recently used entry beyond its limit."""
 
     def __init__(self, limit: int) -> None:
@@ -66,19 +66,19 @@ class Correlator:
     def __init__(self, config: EventConfig) -> None:
         self._config = config
         self._last_name = 0
-        self._groups: _Latest[_Group] = _Latest(config.max_tracked)
-        self._known: _Latest[_Known] = _Latest(config.max_tracked)
-        self._buckets: _Latest[TokenBucket] = _Latest(config.max_tracked)
+        self._groups: _RecentEntries[_Group] = _RecentEntries(config.max_tracked)
+        self._known: _RecentEntries[_RecordedEvent] = _RecentEntries(config.max_tracked)
+        self._buckets: _RecentEntries[TokenBucket] = _RecentEntries(config.max_tracked)
 
-    def correlate(self, occurrence: Occurrence) -> Correlated:
+    def correlate(self, occurrence: Occurrence) -> CorrelatedEvent:
         """Return the event to record for this occurrence."""
         shown, key = self._aggregate(occurrence)
         known = self._known.get(key)
         if known is None:
-            known = self._known.put(key, _Known(self._name(occurrence), occurrence.at, 0))
+            known = self._known.put(key, _RecordedEvent(self._name(occurrence), occurrence.at, 0))
         known.count += 1
         suppressed = not self._take_token(occurrence)
-        return Correlated(shown, known.name, known.count, known.first_at, suppressed)
+        return CorrelatedEvent(shown, known.name, known.count, known.first_at, suppressed)
 
     def _name(self, occurrence: Occurrence) -> str:
         """Return a unique name: the object's name and the time in nanoseconds, made to grow if the clock does not."""

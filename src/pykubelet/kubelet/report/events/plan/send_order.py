@@ -21,7 +21,7 @@ def is_urgent(event: Event) -> bool:
     return event.type == WARNING or pulled
 
 
-class _Waiting(Struct, Generic[T]):
+class _WaitingEvent(Struct, Generic[T]):
     """An event that waits to be sent."""
 
     item: T
@@ -43,8 +43,8 @@ class SendOrder(Generic[T]):
         self._limit = limit
         self._end = 0.0
         """Monotonic time at which the newest delay ends."""
-        self._urgent: dict[str, _Waiting[T]] = {}
-        self._others: dict[str, _Waiting[T]] = {}
+        self._urgent: dict[str, _WaitingEvent[T]] = {}
+        self._others: dict[str, _WaitingEvent[T]] = {}
 
     def __iter__(self) -> Iterator[T]:
         """Iterate over what is still to be sent, in order."""
@@ -58,11 +58,11 @@ class SendOrder(Generic[T]):
                 return
         if urgent:
             self._hurry(about, now)
-            self._urgent[key] = _Waiting(item, about, now)
+            self._urgent[key] = _WaitingEvent(item, about, now)
         else:
             if now >= self._end:
                 self._end = now + self._delay
-            self._others[key] = _Waiting(item, about, self._end)
+            self._others[key] = _WaitingEvent(item, about, self._end)
         if len(self._urgent) + len(self._others) > self._limit:
             self._drop_oldest()
 
@@ -81,7 +81,7 @@ class SendOrder(Generic[T]):
         waiting = self._next()
         return None if waiting is None else max(0.0, waiting.due - now)
 
-    def _next(self) -> _Waiting[T] | None:
+    def _next(self) -> _WaitingEvent[T] | None:
         return next((waiting for events in (self._urgent, self._others) for waiting in events.values()), None)
 
     def _drop_oldest(self) -> None:
@@ -95,5 +95,5 @@ class SendOrder(Generic[T]):
             self._urgent[key].due = now
 
 
-def _first_due(events: dict[str, _Waiting[T]]) -> Seconds:
+def _first_due(events: dict[str, _WaitingEvent[T]]) -> Seconds:
     return next(iter(events.values())).due

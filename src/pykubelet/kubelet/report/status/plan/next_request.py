@@ -29,7 +29,7 @@ _MODIFIED: Final = "the object has been modified"
 """The API server's message for a conflicting concurrent change; any other conflict is one of uids."""
 
 
-class Delivered(Struct, frozen=True, kw_only=True):
+class DeliveryState(Struct, frozen=True, kw_only=True):
     """State of the delivery of one pod's status. Times are monotonic."""
 
     target: str = ""
@@ -61,12 +61,12 @@ class NextRequest(Struct, frozen=True):
     """The next request, and the state to keep."""
 
     request: Request
-    state: Delivered
+    state: DeliveryState
     overwritten: bool = False
     """Another client has overwritten the status; it is sent again."""
 
 
-class Hold(Struct, frozen=True):
+class StatusHold(Struct, frozen=True):
     """Time that a status is still to be held back."""
 
     seconds: Seconds
@@ -77,24 +77,24 @@ class Hold(Struct, frozen=True):
     """Send it now if the rate of progress reports allows, else hold it for ``seconds``."""
 
 
-def hold(state: Delivered, entry: StatusEntry, pod: Pod, now: Seconds) -> Hold:
+def hold(state: DeliveryState, entry: StatusEntry, pod: Pod, now: Seconds) -> StatusHold:
     """Return for how long the status is held back. ``pod`` is the API server's object, ``now`` monotonic."""
     known = state.sent if state.sent is not None and state.target == pod.metadata.uid else pod.status
     if known == entry.published:
-        return Hold(0.0, None)
+        return StatusHold(0.0, None)
     deleted = pod.metadata.deletion_timestamp is not None
     allowed = 0.0 if entry.finished else hold_seconds(known, entry.published, deleted=deleted)
     if not allowed:
-        return Hold(0.0, state.held_since)
+        return StatusHold(0.0, state.held_since)
     since = now if state.held_since is None else state.held_since
     waited = now - since
     if allowed - waited > _TICK:
-        return Hold(allowed - waited, since)
+        return StatusHold(allowed - waited, since)
     # When many pods start at once, only some report progress, so that every pod reports Running in time.
-    return Hold(allowed, since, limited=True) if waited < MAX_HOLD_SECONDS else Hold(0.0, since)
+    return StatusHold(allowed, since, limited=True) if waited < MAX_HOLD_SECONDS else StatusHold(0.0, since)
 
 
-def next_request(state: Delivered, entry: StatusEntry, pod: Pod, now: Seconds) -> NextRequest:
+def next_request(state: DeliveryState, entry: StatusEntry, pod: Pod, now: Seconds) -> NextRequest:
     """Return the request that brings the API server's object ``pod`` up to date."""
     overwritten = is_overwritten(state, pod, now)
     if overwritten:
@@ -106,19 +106,19 @@ def next_request(state: Delivered, entry: StatusEntry, pod: Pod, now: Seconds) -
     return NextRequest(Request.DELETE if ended else Request.NONE, state, overwritten)
 
 
-def update(state: Delivered, status: PodStatus, pod: Pod) -> Request:
+def update(state: DeliveryState, status: PodStatus, pod: Pod) -> Request:
     """Return how a status that is not delivered becomes so: PATCH, or ADOPT if the API server has it already."""
     same = state.target != pod.metadata.uid and agent_part(pod.status) == agent_part(status)
     return Request.ADOPT if same else Request.PATCH
 
 
-def newest(state: Delivered, pod: Pod) -> PodStatus:
+def newest(state: DeliveryState, pod: Pod) -> PodStatus:
     """Return the newest known status of the API server's object: ``pod`` came by a watch, which may be behind."""
     answered = state.target == pod.metadata.uid and state.version > version_number(pod.metadata.resource_version)
     return state.accepted if answered and state.accepted is not None else pod.status
 
 
-def is_overwritten(state: Delivered, pod: Pod, now: Seconds) -> bool:
+def is_overwritten(state: DeliveryState, pod: Pod, now: Seconds) -> bool:
     """Whether another client has changed the status since it was accepted, and it may be corrected again."""
     if state.accepted is None or state.target != pod.metadata.uid:
         return False
@@ -127,7 +127,7 @@ def is_overwritten(state: Delivered, pod: Pod, now: Seconds) -> bool:
     return now - state.corrected_at >= CORRECT_AGAIN_SECONDS
 
 
-def delivered(state: Delivered, status: PodStatus, uid: str, reply: Pod) -> Delivered:
+def delivered(state: DeliveryState, status: PodStatus, uid: str, reply: Pod) -> DeliveryState:
     """Return the state once the API server's object ``uid`` has the status; ``reply`` is the object then."""
     return replace(
         state,

@@ -32,7 +32,7 @@ MIN_CPU_LIMIT_MILLI: Final = 10
 _NONE: Final = ResourceRequirements()
 
 
-class _Applied(Struct, frozen=True):
+class _AppliedAmounts(Struct, frozen=True):
     """Amounts that are applied. None: unknown; the spec's amount is assumed to be applied."""
 
     cpu_request: int | None = None
@@ -96,10 +96,10 @@ def _mount_status(mount: VolumeMount, supported: bool) -> VolumeMountStatus:
     )
 
 
-def _amounts(applied: ContainerResources | None, size: Size | None) -> _Applied:
-    noted = _Applied()
+def _amounts(applied: ContainerResources | None, size: Size | None) -> _AppliedAmounts:
+    noted = _AppliedAmounts()
     if size is not None:
-        noted = _Applied(
+        noted = _AppliedAmounts(
             size.cpu_request or None, size.cpu_limit or None, size.memory_request or None, size.memory_limit or None
         )
     if applied is None:
@@ -109,7 +109,7 @@ def _amounts(applied: ContainerResources | None, size: Size | None) -> _Applied:
         limit = applied.cpu_quota_us * 1000 // applied.cpu_period_us or None
     request = math.ceil(applied.cpu_shares * 1000 / 1024) if applied.cpu_shares else None
     memory = applied.memory_limit_bytes if applied.memory_limit_bytes and applied.memory_limit_bytes > 0 else None
-    return _Applied(
+    return _AppliedAmounts(
         request or noted.cpu_request, limit or noted.cpu_limit, noted.memory_request, memory or noted.memory_limit
     )
 

@@ -26,7 +26,7 @@ _MOST_NAMES: Final = 10_000
 """Names of a directory that are listed; a pod with a volume among the logs could create millions."""
 
 
-class _Opened(Struct, frozen=True):
+class _OpenedLog(Struct, frozen=True):
     """A file to send, or the listing of a directory."""
 
     fd: int = -1
@@ -60,15 +60,15 @@ class NodeLogs:
             return await _send(request, opened)
 
 
-def _open(root: Path, path: str) -> _Opened:
+def _open(root: Path, path: str) -> _OpenedLog:
     pinned = open_in_root(root, path, os.O_PATH)
     try:
         if stat.S_ISDIR(os.fstat(pinned).st_mode):
-            return _Opened(listing=_listing(proc_path(pinned)))
+            return _OpenedLog(listing=_listing(proc_path(pinned)))
     finally:
         os.close(pinned)
     fd = open_regular_in_root(root, path)
-    return _Opened(fd, os.fstat(fd).st_size)
+    return _OpenedLog(fd, os.fstat(fd).st_size)
 
 
 def _listing(directory: str) -> str:
@@ -81,7 +81,7 @@ def _listing(directory: str) -> str:
     return f"<pre>\n{''.join(rows)}</pre>\n"
 
 
-async def _send(request: web.Request, opened: _Opened) -> web.StreamResponse:
+async def _send(request: web.Request, opened: _OpenedLog) -> web.StreamResponse:
     """Send the file up to its present size: data appended meanwhile is not sent."""
     response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
     response.content_length = opened.size

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.container.checkpoint.plan.dumped import (
-    Dumped,
+    CheckpointDump,
     check_fits,
     parse,
     parse_deleted,
@@ -45,7 +45,7 @@ def spec() -> dict[str, Any]:
     }
 
 
-def dumped(document: dict[str, Any], **described: str) -> Dumped:
+def dumped(document: dict[str, Any], **described: str) -> CheckpointDump:
     config = {"rootfsImageRef": "app@sha256:1", "checkpointedTime": "2026-01-01T00:00:00Z"} | described
     return parse(json.dumps(config).encode(), json.dumps(document).encode(), "checkpoint a.tar")
 

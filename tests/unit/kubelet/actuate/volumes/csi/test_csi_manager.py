@@ -32,7 +32,7 @@ from pykubelet.kubelet.actuate.volumes.csi.csi_errors import CsiFailed, DriverMi
 from pykubelet.kubelet.actuate.volumes.csi.plan import csi_rules
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
-from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
+from pykubelet.kubelet.actuate.volumes.volume_threads import BlockingJobs
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.storage import AttachLimitExceeded, DriverNodeInfo, VolumesInUse, VolumeSizes
 from pykubelet.models.codec import from_builtins
@@ -139,7 +139,7 @@ class World:
             layout=self.layout,
             drivers=self.registry,
             objects=self.objects,
-            blocking=Blocking(10.0),
+            blocking=BlockingJobs(10.0),
             node="node-a",
             telemetry=telemetry(self.clock, self.meter),
             events=self.events,

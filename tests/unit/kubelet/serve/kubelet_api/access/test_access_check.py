@@ -33,7 +33,7 @@ from tests.unit.kubelet.serve.logs.records import raw
 _PROXY: Final = ("proxy",)
 
 
-class Unreachable(Authenticator):
+class UnreachableAuthenticator(Authenticator):
     """An authenticator whose API server is unavailable."""
 
     def __init__(self) -> None: ...
@@ -50,7 +50,7 @@ async def test_a_client_that_cannot_be_authenticated_gets_401() -> None:
         return web.Response()
 
     authorizer = Authorizer(config=AuthConfig(always_allow=True), node_name="n", reviews=None, clock=VirtualClock())
-    app = web.Application(middlewares=[access_middleware(Unreachable(), authorizer, lambda _: None)])
+    app = web.Application(middlewares=[access_middleware(UnreachableAuthenticator(), authorizer, lambda _: None)])
     app.router.add_get("/pods", handler)
     async with (
         TestServer(app) as server,
@@ -249,7 +249,7 @@ async def test_access_check_authorizes_the_matched_route(path: str) -> None:
     asked: list[RequestAttributes] = []
     served: list[str] = []
 
-    class Asked(Authorizer):
+    class RecordingAuthorizer(Authorizer):
         async def allowed(self, user: User, wanted: RequestAttributes) -> bool:
             asked.append(wanted)
             return wanted.verb == "get"
@@ -264,7 +264,7 @@ async def test_access_check_authorizes_the_matched_route(path: str) -> None:
         middlewares=[
             access_middleware(
                 Authenticator(config=config, reviews=None, clock=clock),
-                Asked(node_name="node-1", config=config, reviews=None, clock=clock),
+                RecordingAuthorizer(node_name="node-1", config=config, reviews=None, clock=clock),
                 lambda _: None,
             )
         ]

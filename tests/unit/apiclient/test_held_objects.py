@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pykubelet.apiclient import held as module
-from pykubelet.apiclient.held import Held
-from pykubelet.apiclient.watch import Listing, Unread, WatchEvent, WatchType
+from pykubelet.apiclient import held_objects as module
+from pykubelet.apiclient.held_objects import HeldObjects
+from pykubelet.apiclient.watch import Listing, UnreadObject, WatchEvent, WatchType
 from pykubelet.models.core_v1 import ConfigMap
 from pykubelet.models.meta_v1 import ObjectMeta
 
@@ -22,15 +22,15 @@ def event(value: ConfigMap, weight: int = 1) -> WatchEvent[ConfigMap]:
     return WatchEvent(WatchType.MODIFIED, value.metadata, value, weight=weight)
 
 
-def listing(*items: tuple[ConfigMap, int], unread: tuple[Unread, ...] = ()) -> Listing[ConfigMap]:
+def listing(*items: tuple[ConfigMap, int], unread: tuple[UnreadObject, ...] = ()) -> Listing[ConfigMap]:
     return Listing(tuple(value for value, _ in items), "1", unread, tuple(weight for _, weight in items))
 
 
-def left_out(name: str, weight: int, *, ending: bool = False) -> Unread:
-    return Unread(config_map(name).metadata, "too large", weight, ending)
+def left_out(name: str, weight: int, *, ending: bool = False) -> UnreadObject:
+    return UnreadObject(config_map(name).metadata, "too large", weight, ending)
 
 
-def values(held: Held[ConfigMap]) -> dict[str, str]:
+def values(held: HeldObjects[ConfigMap]) -> dict[str, str]:
     return {name: each.data["v"] for (_, name), each in held.items.items()}
 
 
@@ -42,14 +42,14 @@ def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def held() -> Held[ConfigMap]:
+def held() -> HeldObjects[ConfigMap]:
     """Two objects of 50 and 40 bytes."""
-    made = Held[ConfigMap]()
+    made = HeldObjects[ConfigMap]()
     assert made.replace(listing((config_map("a"), 50), (config_map("b"), 40))) == []
     return made
 
 
-def test_changes_beyond_the_bound_keep_the_last_version_until_they_fit(held: Held[ConfigMap]) -> None:
+def test_changes_beyond_the_bound_keep_the_last_version_until_they_fit(held: HeldObjects[ConfigMap]) -> None:
     larger = held.put(event(config_map("b", "2"), 60))
     assert larger is not None and larger.meta.name == "b" and larger.weight == 60 and "delete it" in larger.fault
     assert held.put(event(config_map("b", "3"), 61)) is None, "it was reported"
@@ -62,14 +62,14 @@ def test_changes_beyond_the_bound_keep_the_last_version_until_they_fit(held: Hel
     assert values(held) == {"b": "4", "small": "1", "new": "1"} and not held.unread
 
 
-def test_objects_that_are_being_deleted_have_room_of_their_own(held: Held[ConfigMap]) -> None:
+def test_objects_that_are_being_deleted_have_room_of_their_own(held: HeldObjects[ConfigMap]) -> None:
     assert held.put(event(config_map("b", "2", ending=True), 70)) is None
     rest = held.put(event(config_map("c", ending=True), 15))
     assert rest is not None and rest.ending
     assert values(held) == {"a": "1", "b": "2"}
 
 
-def test_list_without_an_object_that_is_held_keeps_it_if_it_exists(held: Held[ConfigMap]) -> None:
+def test_list_without_an_object_that_is_held_keeps_it_if_it_exists(held: HeldObjects[ConfigMap]) -> None:
     assert [each.meta.name for each in held.replace(listing(unread=(left_out("a", 70), left_out("c", 90))))] == [
         "a",
         "c",
@@ -81,16 +81,16 @@ def test_list_without_an_object_that_is_held_keeps_it_if_it_exists(held: Held[Co
     assert values(held) == {} and not held.unread
 
 
-def test_unread_object_does_not_keep_another_one_of_its_name(held: Held[ConfigMap]) -> None:
+def test_unread_object_does_not_keep_another_one_of_its_name(held: HeldObjects[ConfigMap]) -> None:
     other = config_map("a", uid="a-2").metadata
-    held.replace(listing((config_map("b"), 40), unread=(Unread(other, "not valid"),)))
+    held.replace(listing((config_map("b"), 40), unread=(UnreadObject(other, "not valid"),)))
     assert values(held) == {"b": "1"}
     again = config_map("b", uid="b-2").metadata
     assert held.put(WatchEvent(WatchType.ADDED, again, None, "not valid")) is not None
     assert values(held) == {}
 
 
-def test_list_is_due_when_an_object_that_was_left_out_fits(held: Held[ConfigMap]) -> None:
+def test_list_is_due_when_an_object_that_was_left_out_fits(held: HeldObjects[ConfigMap]) -> None:
     assert not held.may_hold_more()
     held.put(event(config_map("c"), 60))
     assert not held.may_hold_more()
@@ -103,7 +103,7 @@ def test_list_is_due_when_an_object_that_was_left_out_fits(held: Held[ConfigMap]
     assert not held.may_hold_more(), "it is not in the list, and nothing was removed since"
 
 
-def test_list_is_due_when_those_being_deleted_are_gone(held: Held[ConfigMap]) -> None:
+def test_list_is_due_when_those_being_deleted_are_gone(held: HeldObjects[ConfigMap]) -> None:
     first = (config_map("e", ending=True), 30)
     held.replace(listing((config_map("a"), 99), first, unread=(left_out("f", 90, ending=True),)))
     assert not held.may_hold_more()

@@ -6,7 +6,7 @@ An object that cannot be decoded or is too large keeps its last version, if it w
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
-from pykubelet.apiclient.watch import Listing, Unread, WatchEvent, meta_of
+from pykubelet.apiclient.watch import Listing, UnreadObject, WatchEvent, meta_of
 from pykubelet.apiclient.weights import MAX_ENDING, MAX_TOTAL, SMALL, too_large
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import KubeStruct
@@ -17,14 +17,14 @@ Key = tuple[str, str]
 """Namespace and name."""
 
 
-class Held(Generic[T]):
+class HeldObjects(Generic[T]):
     """The objects after a list and the changes that follow it."""
 
     def __init__(self) -> None:
         self._items: dict[Key, T] = {}
         self._weights: dict[Key, int] = {}
         self._total = 0
-        self._unread: dict[Key, Unread] = {}
+        self._unread: dict[Key, UnreadObject] = {}
         self._has_shrunk = False
         """Whether an object was removed since the last list."""
 
@@ -34,11 +34,11 @@ class Held(Generic[T]):
         return self._items
 
     @property
-    def unread(self) -> Mapping[Key, Unread]:
+    def unread(self) -> Mapping[Key, UnreadObject]:
         """The objects whose last version is not held, whether or not an earlier one is."""
         return self._unread
 
-    def replace(self, listing: Listing[T]) -> list[Unread]:
+    def replace(self, listing: Listing[T]) -> list[UnreadObject]:
         """Take over a list; return its objects that are not held for a reason that was not known of them."""
         before, known = self._items, self._unread
         weights, weights_before = listing.weights or (0,) * len(listing.items), self._weights
@@ -52,7 +52,7 @@ class Held(Generic[T]):
         self._has_shrunk = False
         return [each for key, each in self._unread.items() if not _known(known.get(key), each)]
 
-    def put(self, event: WatchEvent[T]) -> Unread | None:
+    def put(self, event: WatchEvent[T]) -> UnreadObject | None:
         """Take over a new or changed object; return it if it is not held for a reason that was not known of it."""
         key, unread = key_of(event.meta), self._unread_of(event)
         known = self._unread.pop(key, None)
@@ -85,15 +85,15 @@ class Held(Generic[T]):
             return True
         return any(each.ending for each in too_large) and not any(map(_is_ending, self._items.values()))
 
-    def _unread_of(self, event: WatchEvent[T]) -> Unread | None:
+    def _unread_of(self, event: WatchEvent[T]) -> UnreadObject | None:
         """Return why the event's object is not held; None: it is."""
         if event.object is None:
-            return Unread(event.meta, event.fault)
+            return UnreadObject(event.meta, event.fault)
         bound = MAX_TOTAL + (MAX_ENDING if _is_ending(event.object) else 0)
         total = self._total - self._weights.get(key_of(event.meta), 0) + event.weight
         if event.weight <= SMALL or total <= bound:
             return None
-        return Unread(event.meta, too_large(event.weight), event.weight, _is_ending(event.object))
+        return UnreadObject(event.meta, too_large(event.weight), event.weight, _is_ending(event.object))
 
 
 def key_of(meta: ObjectMeta) -> Key:
@@ -110,7 +110,7 @@ def _same(one: ObjectMeta, other: ObjectMeta) -> bool:
     return not (one.uid and other.uid) or one.uid == other.uid
 
 
-def _known(before: Unread | None, now: Unread) -> bool:
+def _known(before: UnreadObject | None, now: UnreadObject) -> bool:
     """Whether the object was unread for the same reason; one that is too large may be so by any weight."""
     if before is None or not _same(before.meta, now.meta):
         return False
