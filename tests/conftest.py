@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pykubelet.base.daemon.foreground import ignore_here_only
+from pykubelet.base.daemon.run_until_signal import ignore_here_only
 from pykubelet.linux.filesystems.mountinfo import mounts_below
 from pykubelet.linux.filesystems.mounts import unmount_all_under
 from pykubelet.testing.agent import AgentProcess

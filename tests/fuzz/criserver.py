@@ -31,7 +31,7 @@ from pykubelet.criserver.reload.config_reloader import ConfigInput, ConfigReload
 from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers
 from pykubelet.criserver.sandbox import SandboxComponents
 from pykubelet.criserver.scope import ServerScope
-from pykubelet.criserver.server.calls import Calls
+from pykubelet.criserver.server.call_table import Calls
 from pykubelet.criserver.types import ContainerRecord, SandboxRecord, new_id
 from pykubelet.linux import cgroups, pidfd, procfs, system
 from pykubelet.linux.cgroups.oom import OomCounter

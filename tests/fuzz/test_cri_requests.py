@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.criserver.server.calls import Calls
+from pykubelet.criserver.server.call_table import Calls
 from pykubelet.criserver.server.cri_calls.images import ImageCalls
 from pykubelet.criserver.server.errors import status_of
 from pykubelet.criserver.server.request_text import check_text

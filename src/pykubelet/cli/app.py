@@ -14,8 +14,8 @@ import click
 import pykubelet
 from pykubelet.base.daemon.lean_imports import lean_imports
 from pykubelet.cli.client.agent_socket import default_socket
+from pykubelet.cli.command_end import PipeClosed, leave, status_of
 from pykubelet.cli.command_group import SuggestingGroup
-from pykubelet.cli.ending import PipeClosed, leave, status_of
 from pykubelet.cli.exit_status import ExitStatus
 from pykubelet.cli.terminal import echo
 

@@ -18,7 +18,7 @@ def main() -> NoReturn:
         run()
     from pykubelet.cli.changes.apply_files import apply_files
     from pykubelet.cli.client.local_api import LocalApi
-    from pykubelet.cli.ending import leave, status_of
+    from pykubelet.cli.command_end import leave, status_of
 
     def run_apply() -> int:
         apply_files(LocalApi(socket), apply.files, namespace=apply.namespace, wait=apply.wait, seconds=apply.seconds)

@@ -1,7 +1,7 @@
 """The composition root of the server: recovers the state of the previous server, and runs all components.
 
-SIGTERM and SIGINT cancel them (``base/daemon/foreground.py``), with a limit of time (``base/daemon/shutdown.py``).
-Containers keep running.
+SIGTERM and SIGINT cancel them (``base/daemon/run_until_signal.py``), with a limit of time
+(``base/daemon/shutdown.py``). Containers keep running.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from pykubelet.criserver.sandbox.plan import lifecycle as sandbox
 from pykubelet.criserver.sandbox.sandbox_interfaces import PodNetwork
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server import CriServer, Groups
-from pykubelet.criserver.server.calls import Observer
+from pykubelet.criserver.server.call_table import Observer
 from pykubelet.criserver.server.cri_calls.streaming import ContainerExecutor
 from pykubelet.criserver.shim.shim_log_files import ShimLogFiles
 from pykubelet.criserver.storage.remove import remove_any

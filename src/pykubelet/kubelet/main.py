@@ -1,9 +1,9 @@
 """Runs one agent: builds it (``compose/agent.py``), starts it, and runs its core tasks in one TaskGroup.
 
 If one of them fails, all end and the process exits with a non-zero status. SIGTERM and SIGINT cancel them
-(``base/daemon/foreground.py``), with a limit of time (``base/daemon/shutdown.py``): statuses, events and the history
-that are not written yet are written within a second. Pods keep running when the agent ends, and so does the runtime
-server that it has started (``cli/embedded_server.py``).
+(``base/daemon/run_until_signal.py``), with a limit of time (``base/daemon/shutdown.py``): statuses, events and the
+history that are not written yet are written within a second. Pods keep running when the agent ends, and so does the
+runtime server that it has started (``cli/embedded_server.py``).
 """
 
 import asyncio

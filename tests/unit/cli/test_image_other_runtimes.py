@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from pykubelet.base.errors import Unsupported
 from pykubelet.cli.app import cli
-from pykubelet.criserver.server.calls import Calls
+from pykubelet.criserver.server.call_table import Calls
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _A, _B, _C = (f"sha256:{letter * 64}" for letter in "abc")

@@ -17,7 +17,7 @@ from pykubelet.criserver.metrics.metrics_endpoint import MetricsServer
 from pykubelet.criserver.metrics.server_metrics import ServerMetrics
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.runtimes import RuntimeHandlers
-from pykubelet.criserver.server.calls import Observer
+from pykubelet.criserver.server.call_table import Observer
 from pykubelet.criserver.types import ContainerPhase, SandboxID, SandboxPhase
 
 _PREFIX = "pykubelet_criserver_"

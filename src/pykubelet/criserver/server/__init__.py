@@ -5,6 +5,6 @@ Imports of the server: ``config``, ``container``, ``images``, ``reload``, ``runt
 codes, ``view.py`` records to messages. Start reading at ``cri_calls/containers.py``: ``register`` lists the calls.
 """
 
-from pykubelet.criserver.server.service import CriServer, Groups
+from pykubelet.criserver.server.grpc_server import CriServer, Groups
 
 __all__ = ["CriServer", "Groups"]

@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 import os, signal, subprocess, sys
-from pykubelet.base.daemon.foreground import ignore_here_only
+from pykubelet.base.daemon.run_until_signal import ignore_here_only
 if sys.argv[1] == "heard":
     ignore_here_only()
 number = getattr(signal, sys.argv[2])
@@ -29,7 +29,7 @@ def test_ignored_here_only(name: str, how: str, ended_by_signal: bool) -> None:
 
 def test_signal_that_is_not_ignored_keeps_its_default_action() -> None:
     program = (
-        "import signal; from pykubelet.base.daemon.foreground import ignore_here_only;"
+        "import signal; from pykubelet.base.daemon.run_until_signal import ignore_here_only;"
         "signal.signal(signal.SIGHUP, signal.SIG_DFL);"
         "ignore_here_only(); assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL"
     )

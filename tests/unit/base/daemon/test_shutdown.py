@@ -33,7 +33,7 @@ asyncio.run(main())
 """
 _LATE = """
 import asyncio, os, signal
-from pykubelet.base.daemon.foreground import run_until_signal
+from pykubelet.base.daemon.run_until_signal import run_until_signal
 from pykubelet.base.daemon.notify import Notifier
 
 async def daemon(failed):

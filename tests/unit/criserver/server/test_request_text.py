@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.server.calls import Calls
+from pykubelet.criserver.server.call_table import Calls
 from pykubelet.criserver.server.request_text import check_text, received
 from pykubelet.pb import runtime_v1_pb2 as pb
 

@@ -12,7 +12,7 @@ from pykubelet.base.proc import ProgramTimeout
 from pykubelet.criserver.container import Container
 from pykubelet.criserver.sandbox import Sandbox
 from pykubelet.criserver.server import view
-from pykubelet.criserver.server.calls import chunks
+from pykubelet.criserver.server.call_table import chunks
 from pykubelet.criserver.server.errors import status_of
 from pykubelet.criserver.types import (
     ContainerID,

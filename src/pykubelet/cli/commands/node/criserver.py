@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from pykubelet.base.daemon import grpc_core
-from pykubelet.base.daemon.foreground import ignore_here_only, run_until_signal
 from pykubelet.base.daemon.lean_imports import lean_imports
 from pykubelet.base.daemon.log import setup
 from pykubelet.base.daemon.loop import run_daemon
 from pykubelet.base.daemon.notify import Notifier
+from pykubelet.base.daemon.run_until_signal import ignore_here_only, run_until_signal
 from pykubelet.base.daemon.shutdown import ignore_early_reloads
 from pykubelet.base.errors import Invalid
 from pykubelet.cli.arguments.followed_path import FollowedPath

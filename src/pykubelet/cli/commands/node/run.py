@@ -16,12 +16,12 @@ from pykubelet import KUBERNETES_VERSION
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.daemon import grpc_core
-from pykubelet.base.daemon.foreground import run_until_signal
 from pykubelet.base.daemon.lean_imports import lean_imports
 from pykubelet.base.daemon.log import Format, setup
 from pykubelet.base.daemon.loop import run_daemon
 from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.daemon.open_files import limit_open_files
+from pykubelet.base.daemon.run_until_signal import run_until_signal
 from pykubelet.base.daemon.shutdown import ignore_early_reloads
 from pykubelet.base.errors import Invalid, Permanent, PykubeletError
 from pykubelet.base.tracing import DEFAULT_ENDPOINT

@@ -7,7 +7,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.criserver.container import Container, ContainerComponents
 from pykubelet.criserver.sandbox import SandboxComponents
 from pykubelet.criserver.scope import ServerScope
-from pykubelet.criserver.server.calls import Calls, chunks
+from pykubelet.criserver.server.call_table import Calls, chunks
 from pykubelet.criserver.server.completion import run_to_completion
 from pykubelet.criserver.server.creations import Creations
 from pykubelet.criserver.server.lists import container_filter, container_list

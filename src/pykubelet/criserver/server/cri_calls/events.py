@@ -6,7 +6,7 @@ from pykubelet.base.errors import NotFound
 from pykubelet.criserver.container import ContainerComponents
 from pykubelet.criserver.event_hub import EventHub, EventKind
 from pykubelet.criserver.sandbox import SandboxComponents
-from pykubelet.criserver.server.calls import Calls
+from pykubelet.criserver.server.call_table import Calls
 from pykubelet.criserver.server.view import container_status, sandbox_status
 from pykubelet.pb import runtime_v1_pb2 as pb
 

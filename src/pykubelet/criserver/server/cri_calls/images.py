@@ -12,7 +12,7 @@ from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.units import KIB, MIB
 from pykubelet.criserver.images.image_types import AuthConfig, FsInfo, ImageRecord, RegistryUnavailable
-from pykubelet.criserver.server.calls import Calls, chunks
+from pykubelet.criserver.server.call_table import Calls, chunks
 from pykubelet.criserver.stats.stats_interfaces import LayerUsage
 from pykubelet.pb import runtime_v1_pb2 as pb
 

@@ -11,7 +11,7 @@ from pykubelet.criserver.config.host_facts import kernel_cgroup
 from pykubelet.criserver.container import Container, ContainerComponents
 from pykubelet.criserver.sandbox import Sandbox, SandboxComponents
 from pykubelet.criserver.server import view
-from pykubelet.criserver.server.calls import Calls, chunks
+from pykubelet.criserver.server.call_table import Calls, chunks
 from pykubelet.criserver.stats import StatsCollector
 from pykubelet.criserver.stats.inspector import Inspector
 from pykubelet.criserver.stats.metrics import container_metrics, descriptors, pod_metrics

@@ -20,7 +20,7 @@ from pykubelet.criserver.config import CgroupManager, Settings
 from pykubelet.criserver.reload.config_reloader import ConfigState
 from pykubelet.criserver.repairs import UnfinishedRepair
 from pykubelet.criserver.runtimes import RuntimeHandlers
-from pykubelet.criserver.server.calls import Calls
+from pykubelet.criserver.server.call_table import Calls
 from pykubelet.criserver.spec import Host
 from pykubelet.pb import runtime_v1_pb2 as pb
 

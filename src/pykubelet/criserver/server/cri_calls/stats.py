@@ -8,7 +8,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.criserver.container import Container, ContainerComponents
 from pykubelet.criserver.sandbox import Sandbox, SandboxComponents
-from pykubelet.criserver.server.calls import Calls, chunks
+from pykubelet.criserver.server.call_table import Calls, chunks
 from pykubelet.criserver.server.lists import labels_match
 from pykubelet.criserver.stats import ContainerUsage, StatsCollector
 from pykubelet.linux.cgroups import CgroupStats, Pressure, Stall

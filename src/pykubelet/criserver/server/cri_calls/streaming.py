@@ -3,7 +3,7 @@
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.criserver.container import ContainerComponents
 from pykubelet.criserver.sandbox import SandboxComponents
-from pykubelet.criserver.server.calls import Calls
+from pykubelet.criserver.server.call_table import Calls
 from pykubelet.criserver.streaming import AttachTarget, Execution, Forward, StreamingServer
 from pykubelet.criserver.streaming.commands.session import ExecSession
 from pykubelet.criserver.streaming.streaming_types import Streams

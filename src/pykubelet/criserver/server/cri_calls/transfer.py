@@ -18,7 +18,7 @@ from pykubelet.criserver.images.image_types import (
     Progress,
     PrunedImages,
 )
-from pykubelet.criserver.server.calls import Calls
+from pykubelet.criserver.server.call_table import Calls
 from pykubelet.criserver.server.cri_calls.images import auth_of, fitted, image_of, name_unavailable_registries
 from pykubelet.pb import images_v1_pb2 as transfer
 

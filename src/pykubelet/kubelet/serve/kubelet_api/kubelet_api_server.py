@@ -14,7 +14,7 @@ from pykubelet.kubelet.serve.common.binding import Listen, bind
 from pykubelet.kubelet.serve.common.listener import Tls
 from pykubelet.kubelet.serve.common.responses import ResponseStyle
 from pykubelet.kubelet.serve.common.serving import ServerConfig, application
-from pykubelet.kubelet.serve.kubelet_api.access.access_check import access_middleware
+from pykubelet.kubelet.serve.kubelet_api.access.access_middleware import access_middleware
 from pykubelet.kubelet.serve.kubelet_api.access.authentication import Authenticator
 from pykubelet.kubelet.serve.kubelet_api.access.authorization import Authorizer
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import KubeletApiServerConfig, KubeletApiServerDeps

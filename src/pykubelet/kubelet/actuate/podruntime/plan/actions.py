@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from msgspec import Struct
 
 from pykubelet.kubelet.actuate.cri_messages.labels import container_hash
-from pykubelet.kubelet.actuate.podruntime.plan import reasons
+from pykubelet.kubelet.actuate.podruntime.plan import explanations
 from pykubelet.kubelet.actuate.podruntime.plan.init_containers import plan_init
 from pykubelet.kubelet.actuate.podruntime.plan.restart import (
     current,
@@ -89,7 +89,7 @@ def judge_sandbox(pod: Pod, status: PodRuntimeStatus) -> SandboxVerdict:
 
 def _with_new_sandbox(pod: Pod, status: PodRuntimeStatus, sandbox: SandboxVerdict) -> PodActions:
     """Kill the pod and start it in a new sandbox, unless all its containers have completed."""
-    why = reasons.of_end(f"{sandbox.reason}, and its containers are not restarted")
+    why = explanations.of_end(f"{sandbox.reason}, and its containers are not restarted")
     end = PodActions(attempt=sandbox.attempt, sandbox_id=sandbox.id, kill_pod=True, decisions=why)
     # A pod that never restarts has had its run once a container was started.
     has_run = any(c.state is not ContainerState.CREATED for c in status.containers)
@@ -151,13 +151,13 @@ def _in_sandbox(pod: Pod, status: PodRuntimeStatus, probes: Probes, sandbox: San
     base = PodActions(attempt=sandbox.attempt, sandbox_id=sandbox.id)
     leftovers = _leftovers(status, sandbox.id)
     if leftovers:
-        return replace(base, kill=leftovers, decisions=reasons.of_kills(leftovers))
+        return replace(base, kill=leftovers, decisions=explanations.of_kills(leftovers))
     init = plan_init(pod, status, probes, sandbox.id)
     if init.failed:
-        why = reasons.of_end("an init container has failed, and is not restarted")
+        why = explanations.of_end("an init container has failed, and is not restarted")
         return replace(base, kill_pod=True, decisions=why)
     attempts = [(c, current(status, c.name, sandbox.id)) for c in pod.spec.init_containers]
-    decisions = list(reasons.of_init(pod, attempts, init.start, init.kill))
+    decisions = list(explanations.of_init(pod, attempts, init.start, init.kill))
     kill = list(init.kill)
     # Ephemeral containers run once, and may run before the pod is initialized.
     ephemeral = tuple(
@@ -165,24 +165,24 @@ def _in_sandbox(pod: Pod, status: PodRuntimeStatus, probes: Probes, sandbox: San
         for c in pod.spec.ephemeral_containers
         if (attempt := current(status, c.name)) is None or attempt.state is ContainerState.CREATED
     )
-    decisions += (reasons.of_container(pod, c, current(status, c.name), start=True, kill=None) for c in ephemeral)
+    decisions += (explanations.of_container(pod, c, current(status, c.name), start=True, kill=None) for c in ephemeral)
     start: list[Container] = []
     if init.initialized:
         keep = False
         for container in pod.spec.containers:
             attempt = current(status, container.name)
             verdict = _container(pod, container, attempt, probes)
-            decisions.append(reasons.of_container(pod, container, attempt, start=verdict.start, kill=verdict.kill))
+            decisions.append(explanations.of_container(pod, container, attempt, start=verdict.start, kill=verdict.kill))
             keep = keep or verdict.keep
             if verdict.start:
                 start.append(container)
             if verdict.kill is not None:
                 kill.append(verdict.kill)
         if not keep and not start:
-            why = reasons.of_end("all its containers have ended, and none is restarted")
+            why = explanations.of_end("all its containers have ended, and none is restarted")
             return replace(base, kill_pod=True, decisions=(*decisions, *why))
     else:
-        decisions += reasons.of_waiting(pod.spec.containers)
+        decisions += explanations.of_waiting(pod.spec.containers)
     return replace(
         base,
         kill=tuple(kill),

@@ -1,6 +1,6 @@
-"""configMap: the keys of a ConfigMap as files, on disk; ``file_volumes.py`` calls ``atomic_writer.py`` for them."""
+"""configMap: the keys of a ConfigMap as files, on disk; ``content_volumes.py`` calls ``atomic_writer.py`` for them."""
 
-from pykubelet.kubelet.actuate.volumes.kinds.file_volumes import (
+from pykubelet.kubelet.actuate.volumes.kinds.content_volumes import (
     CONTENT_ATTRIBUTES,
     content_work,
     on_disk,

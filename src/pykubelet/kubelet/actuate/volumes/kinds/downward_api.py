@@ -1,6 +1,6 @@
 """downwardAPI: fields of the pod itself as files, in memory."""
 
-from pykubelet.kubelet.actuate.volumes.kinds.file_volumes import CONTENT_ATTRIBUTES, content_work, in_memory
+from pykubelet.kubelet.actuate.volumes.kinds.content_volumes import CONTENT_ATTRIBUTES, content_work, in_memory
 from pykubelet.kubelet.actuate.volumes.plan.payload import downward_payload
 from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest, Work
 

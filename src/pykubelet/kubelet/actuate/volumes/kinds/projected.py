@@ -1,7 +1,7 @@
 """projected: several sources in one directory, in memory. Where two have the same path, the later one wins."""
 
 from pykubelet.base.errors import Invalid, PykubeletError, Unsupported
-from pykubelet.kubelet.actuate.volumes.kinds.file_volumes import (
+from pykubelet.kubelet.actuate.volumes.kinds.content_volumes import (
     CONTENT_ATTRIBUTES,
     content_work,
     in_memory,

@@ -1,6 +1,6 @@
 """secret: the keys of a Secret as files, in memory, so that nothing of it reaches a disk."""
 
-from pykubelet.kubelet.actuate.volumes.kinds.file_volumes import (
+from pykubelet.kubelet.actuate.volumes.kinds.content_volumes import (
     CONTENT_ATTRIBUTES,
     content_work,
     in_memory,

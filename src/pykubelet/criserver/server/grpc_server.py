@@ -12,7 +12,7 @@ import grpc
 from pykubelet.base.errors import Conflict, Invalid
 from pykubelet.base.units import MIB, Seconds
 from pykubelet.criserver.processes import is_alive, reference
-from pykubelet.criserver.server.calls import Calls, Observer
+from pykubelet.criserver.server.call_table import Calls, Observer
 from pykubelet.linux.sockets import listener
 
 _MAX_MESSAGE = 16 * MIB

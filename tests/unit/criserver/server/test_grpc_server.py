@@ -16,7 +16,7 @@ import pytest
 
 from pykubelet.base.errors import Conflict, Invalid
 from pykubelet.criserver.server import CriServer
-from pykubelet.criserver.server.calls import Calls
+from pykubelet.criserver.server.call_table import Calls
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.wait import until
 

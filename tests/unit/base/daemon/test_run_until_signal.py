@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pykubelet.base.daemon import foreground
+from pykubelet.base.daemon import run_until_signal as module
 from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.errors import Invalid, Transient
 
@@ -32,11 +32,11 @@ class FakeShutdown:
 
 @pytest.fixture(autouse=True)
 def shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foreground, "Shutdown", FakeShutdown)
+    monkeypatch.setattr(module, "Shutdown", FakeShutdown)
 
 
 async def run(daemon: Callable[[Callable[[], None]], object]) -> None:
-    await foreground.run_until_signal(daemon, Notifier(""), name="test")  # type: ignore[arg-type]
+    await module.run_until_signal(daemon, Notifier(""), name="test")  # type: ignore[arg-type]
 
 
 async def test_hangup_calls_reload_and_the_daemon_goes_on() -> None:
@@ -46,7 +46,7 @@ async def test_hangup_calls_reload_and_the_daemon_goes_on() -> None:
         os.kill(os.getpid(), signal.SIGHUP)
         await reloaded.wait()
 
-    await foreground.run_until_signal(daemon, Notifier(""), name="test", reload=reloaded.set)
+    await module.run_until_signal(daemon, Notifier(""), name="test", reload=reloaded.set)
 
 
 async def test_daemon_that_gets_a_signal_is_cancelled() -> None:

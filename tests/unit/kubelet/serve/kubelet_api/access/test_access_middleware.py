@@ -12,7 +12,7 @@ from yarl import URL
 
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.serve.kubelet_api import AuthConfig
-from pykubelet.kubelet.serve.kubelet_api.access.access_check import access_middleware
+from pykubelet.kubelet.serve.kubelet_api.access.access_middleware import access_middleware
 from pykubelet.kubelet.serve.kubelet_api.access.authentication import Authenticator
 from pykubelet.kubelet.serve.kubelet_api.access.authorization import Authorizer
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import RequestAttributes, User
