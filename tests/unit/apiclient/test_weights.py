@@ -14,7 +14,8 @@ from pykubelet.models.core_v1 import Pod
 
 def text(spec: dict[str, Any], **meta: Any) -> bytes:
     metadata = {"name": "a", "uid": "1", **meta}
-    return json.dumps({"kind": "Pod", "metadata": metadata, "spec": spec}, separators=(",", ":")).encode()
+    value = {"kind": "Pod", "metadata": metadata, "spec": spec}
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 SPREAD = {"maxSkew": 0, "topologyKey": "", "whenUnsatisfiable": ""}
@@ -30,8 +31,11 @@ SPREAD = {"maxSkew": 0, "topologyKey": "", "whenUnsatisfiable": ""}
         {"containers": [{"name": "", "resources": {}}] * 10_000},
         {"volumes": [{"name": "a"}] * 10_000},
         {"hostname": "h" * 1_000_000},
+        {"hostname": "h" * 1_000_000 + "\U0001f600"},
+        {"hostname": "h" * 1_000_000 + "\u4e00"},
+        {"containers": [{"name": "c", "args": ["{,\\" * 20_000] * 20}]},
     ],
-    ids=["constraints", "secrets", "args", "env", "containers", "volumes", "text"],
+    ids=["constraints", "secrets", "args", "env", "containers", "volumes", "text", "emoji", "wide", "braces"],
 )
 def test_weight_is_at_least_the_memory_of_the_decoded_object(spec: dict[str, Any]) -> None:
     given = text(spec)
@@ -44,6 +48,25 @@ def test_weight_is_at_least_the_memory_of_the_decoded_object(spec: dict[str, Any
         tracemalloc.stop()
     assert value.metadata.name == "a"
     assert 0.9 * taken < weight(given) < 20 * taken + 10_000
+
+
+@pytest.mark.parametrize("escape", ["\\ud83d\\ude00", "\\u2028", "\\\\\\u2028"])
+def test_weight_of_wide_characters_is_that_of_their_text_as_escapes(escape: str) -> None:
+    given = text({"hostname": "h" * 100_000 + "#"}).replace(b"#", escape.encode())
+    tracemalloc.start()
+    try:
+        value = read_value(given, Pod)
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert len(value.spec.hostname) < 100_004
+    assert 0.9 * taken < weight(given)
+
+
+def test_weight_is_not_less_for_braces_in_managed_fields() -> None:
+    plain = text({"hostname": "h" * 100_000})
+    managed = text({"hostname": "h" * 100_000}, managedFields=[{"fieldsV1": {"f:" + "{" * 200: {}}}])
+    assert abs(weight(managed) - weight(plain)) < 200
 
 
 def test_weight_counts_neither_escapes_nor_managed_fields() -> None:
