@@ -87,12 +87,12 @@ class Pages(Generic[T]):
         head, position = _shallowly(head_of, text), len(self._found)
         found: _ListedObject[T] = _ListedObject(identity(head), weight(text), bool(head.metadata.deletion_timestamp))
         self._found.append(found)
-        for place in self._all.offer(position, found.weight):
+        for place in self._all.offer(position, found.weight, found.meta.namespace):
             other = self._found[place]
             if not other.ending:
                 _leave_out(other)
                 continue
-            for each in self._ending.offer(place, other.weight):
+            for each in self._ending.offer(place, other.weight, other.meta.namespace):
                 _leave_out(self._found[each])
 
     def _decode(self, found: _ListedObject[T], text: bytes) -> None:

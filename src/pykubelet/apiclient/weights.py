@@ -2,11 +2,12 @@
 
 The author of an object decides how much memory it takes: a pod of 1.5 MiB in etcd can have seven times as many bytes
 in JSON, and one volume of 13 bytes takes 300 once it is decoded. What all objects of a collection take is bounded; the
-largest are left out, so that their author keeps the agent from no other object.
+largest of the namespace that takes most are left out, so that their authors keep the agent from no other object.
 """
 
 import heapq
 import re
+from collections import defaultdict
 from typing import Final
 
 from msgspec import Raw
@@ -47,27 +48,48 @@ class _ManagedFields(KubeStruct, frozen=True):
 
 
 class Choice:
-    """Chooses which objects to hold, in the order in which they arrive: the largest first are left out.
+    """Chooses which objects to hold, in the order in which they arrive.
 
-    Of objects with equal weights the later ones are left out first. The smallest one is held, whatever its weight.
+    The namespace that takes most is the first from which objects are left out, its largest first: one with many objects
+    keeps out none of another, although each of its own is smaller. Of objects with equal weights the later ones are
+    left out first. One object is held, whatever its weight.
     """
 
     def __init__(self, bound: int) -> None:
         """``bound`` is the bytes that all objects together may take."""
         self._bound = bound
-        self._total = 0
-        self._heap: list[tuple[int, int]] = []
+        self._total = self._count = 0
+        self._held: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        """A heap of the objects of each namespace."""
+        self._totals: defaultdict[str, int] = defaultdict(int)
+        self._most: list[tuple[int, str]] = []
+        """A heap of the namespaces; entries with another total than the present one do not count."""
 
-    def offer(self, position: int, weight: int) -> list[int]:
+    def offer(self, position: int, weight: int, namespace: str) -> list[int]:
         """Hold the object at this position of the list; return the positions of those that are left out for it."""
-        heapq.heappush(self._heap, (-weight, -position))
-        self._total += weight
+        heapq.heappush(self._held[namespace], (-weight, -position))
+        self._count += 1
+        self._add(namespace, weight)
         left_out = []
-        while self._total > self._bound and len(self._heap) > 1:
-            lightness, place = heapq.heappop(self._heap)
-            self._total += lightness
+        while self._total > self._bound and self._count > 1:
+            most = self._taking_most()
+            lightness, place = heapq.heappop(self._held[most])
+            self._count -= 1
+            self._add(most, lightness)
             left_out.append(-place)
         return left_out
+
+    def _add(self, namespace: str, weight: int) -> None:
+        self._total += weight
+        self._totals[namespace] += weight
+        heapq.heappush(self._most, (-self._totals[namespace], namespace))
+
+    def _taking_most(self) -> str:
+        while True:
+            lightness, namespace = self._most[0]
+            if -lightness == self._totals[namespace] and self._held[namespace]:
+                return namespace
+            heapq.heappop(self._most)
 
 
 def weight(text: bytes) -> int:

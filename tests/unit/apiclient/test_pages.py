@@ -13,8 +13,8 @@ from pykubelet.models.core_v1 import Pod
 Json = dict[str, Any]
 
 
-def pod(name: str, size: int, *, ending: bool = False, **spec: Any) -> Json:
-    meta: Json = {"name": name, "namespace": "d", "uid": f"{name}-1", "resourceVersion": "3"}
+def pod(name: str, size: int, *, ending: bool = False, namespace: str = "d", **spec: Any) -> Json:
+    meta: Json = {"name": name, "namespace": namespace, "uid": f"{name}-1", "resourceVersion": "3"}
     if ending:
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     return {"kind": "Pod", "metadata": meta, "spec": {"hostname": "h" * size, **spec}}
@@ -52,6 +52,14 @@ def test_largest_objects_beyond_the_bound_are_left_out_and_named(page: int) -> N
     ]
     assert [90_000 < found.unread[0].weight < 95_000, 60_000 < found.unread[1].weight < 65_000] == [True, True]
     assert all("delete it" in each.fault for each in found.unread)
+
+
+@pytest.mark.parametrize("ending", [False, True])
+def test_many_objects_of_a_namespace_keep_out_no_larger_one_of_another(ending: bool) -> None:
+    given = [pod(f"p{number}", 9000, ending=ending) for number in range(40)]
+    found = read(given[:20], [pod("victim", 15_000, ending=ending, namespace="e")], given[20:])
+    assert "victim" in names(found)
+    assert len(found.items) >= 5 and sum(found.weights) < 145_000
 
 
 def test_objects_left_out_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:

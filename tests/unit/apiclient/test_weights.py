@@ -91,17 +91,25 @@ def test_choice_leaves_the_largest_out_in_any_order_of_arrival() -> None:
         choice, held = Choice(60), set[int]()
         for place in order:
             held.add(place)
-            left_out = choice.offer(place, sizes[place])
+            left_out = choice.offer(place, sizes[place], "d")
             held -= set(left_out)
             assert sum(sizes[each] for each in held) <= 60 or len(held) == 1
         assert held == {0, 2, 4, 6}, "of equal ones the later is left out"
 
 
+def test_choice_leaves_out_objects_of_the_namespace_that_takes_most() -> None:
+    choice, held = Choice(100), set[int]()
+    for place, (size, namespace) in enumerate([(30, "a"), *[(9, "many")] * 30, (20, "b"), *[(9, "many")] * 30]):
+        held.add(place)
+        held -= set(choice.offer(place, size, namespace))
+    assert held == {0, 1, 2, 3, 4, 5, 31}
+
+
 def test_choice_holds_the_smallest_although_it_is_too_large() -> None:
     choice = Choice(10)
-    assert choice.offer(0, 30) == []
-    assert choice.offer(1, 20) == [0]
-    assert choice.offer(2, 20) == [2]
+    assert choice.offer(0, 30, "d") == []
+    assert choice.offer(1, 20, "d") == [0]
+    assert choice.offer(2, 20, "d") == [2]
 
 
 def test_too_large_names_size_and_remedy() -> None:
