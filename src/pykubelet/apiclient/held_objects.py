@@ -1,12 +1,15 @@
 """The objects of a collection that a reflector holds, and those that exist but that it does not hold. Pure.
 
-An object that cannot be decoded or is too large keeps its last version, if it was held: it must not seem deleted.
+An object that cannot be decoded or is too large keeps its last version, if it was held: it must not seem deleted. That
+it is being deleted is noted in its last version, since its author could else delay its end for ever.
 """
 
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
-from pykubelet.apiclient.watch import Listing, UnreadObject, WatchEvent, meta_of
+from msgspec.structs import replace
+
+from pykubelet.apiclient.watch import Listing, UnreadObject, WatchEvent, identity_of, meta_of
 from pykubelet.apiclient.weights import MAX_ENDING, MAX_TOTAL, SMALL, too_large
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import KubeStruct
@@ -45,10 +48,13 @@ class HeldObjects(Generic[T]):
         self._items = {key_of(meta_of(each)): each for each in listing.items}
         self._weights = {key_of(meta_of(each)): weight for each, weight in zip(listing.items, weights, strict=True)}
         self._unread = {key_of(each.meta): each for each in listing.unread}
-        for key, each in self._unread.items():
-            if (old := before.get(key)) is not None and _same(meta_of(old), each.meta):
-                self._items[key], self._weights[key] = old, weights_before[key]
+        kept = [key for key, each in self._unread.items() if key in before and _same(meta_of(before[key]), each.meta)]
+        for key in kept:
+            self._items[key] = _with_deletion(before[key], self._unread[key].meta)
+            self._weights[key] = weights_before[key]
         self._total = sum(self._weights.values())
+        if kept:
+            self._leave_out_for_kept(before, weights_before)
         self._has_shrunk = False
         return [each for key, each in self._unread.items() if not _known(known.get(key), each)]
 
@@ -61,8 +67,11 @@ class HeldObjects(Generic[T]):
                 self._total += event.weight - self._weights.get(key, 0)
                 self._items[key], self._weights[key] = event.object, event.weight
             return None
-        if (old := self._items.get(key)) is not None and not _same(meta_of(old), event.meta):
-            self.remove(key)
+        if (old := self._items.get(key)) is not None:
+            if _same(meta_of(old), event.meta):
+                self._items[key] = _with_deletion(old, event.meta)
+            else:
+                self.remove(key)
         self._unread[key] = unread
         return None if _known(known, unread) else unread
 
@@ -78,12 +87,33 @@ class HeldObjects(Generic[T]):
 
         Objects that are being deleted are held a few at a time: when all of them are gone, it is the turn of others.
         """
-        too_large = [each for each in self._unread.values() if each.weight]
+        too_large = {key: each for key, each in self._unread.items() if each.weight}
         if not too_large:
             return False
-        if self._has_shrunk and self._total + min(each.weight for each in too_large) <= MAX_TOTAL:
+        if self._has_shrunk and self._total + min(each.weight for each in too_large.values()) <= MAX_TOTAL:
             return True
-        return any(each.ending for each in too_large) and not any(map(_is_ending, self._items.values()))
+        if all(key in self._items for key, each in too_large.items() if each.ending):
+            return False
+        return not any(_is_ending(each) for key, each in self._items.items() if key not in self._unread)
+
+    def _leave_out_for_kept(self, before: Mapping[Key, T], weights_before: Mapping[Key, int]) -> None:
+        """Leave out what does not fit with last versions that a list does not have: each list would add to them."""
+        room = MAX_TOTAL + sum(self._weights[key] for key, each in self._items.items() if _is_ending(each))
+        for key in sorted(self._items.keys() - self._unread.keys(), key=lambda key: (-self._weights[key], key)):
+            weight, value = self._weights[key], self._items[key]
+            if self._total <= room or weight <= SMALL:
+                return
+            old = before.get(key)
+            is_held = old is not None and _same(meta_of(old), meta_of(value))
+            if _is_ending(value) or (is_held and weights_before[key] >= weight):
+                continue
+            self._total -= weight
+            self._unread[key] = UnreadObject(identity_of(meta_of(value)), too_large(weight), weight)
+            if old is not None and is_held:
+                self._items[key], self._weights[key] = old, weights_before[key]
+                self._total += weights_before[key]
+            else:
+                del self._items[key], self._weights[key]
 
     def _unread_of(self, event: WatchEvent[T]) -> UnreadObject | None:
         """Return why the event's object is not held; None: it is."""
@@ -93,7 +123,7 @@ class HeldObjects(Generic[T]):
         total = self._total - self._weights.get(key_of(event.meta), 0) + event.weight
         if event.weight <= SMALL or total <= bound:
             return None
-        return UnreadObject(event.meta, too_large(event.weight), event.weight, _is_ending(event.object))
+        return UnreadObject(identity_of(event.meta), too_large(event.weight), event.weight, _is_ending(event.object))
 
 
 def key_of(meta: ObjectMeta) -> Key:
@@ -103,6 +133,15 @@ def key_of(meta: ObjectMeta) -> Key:
 
 def _is_ending(value: KubeStruct) -> bool:
     return meta_of(value).deletion_timestamp is not None
+
+
+def _with_deletion(old: T, meta: ObjectMeta) -> T:
+    """Return an earlier version of an object with the deletion that the metadata of a later one has."""
+    before, deleted, grace = meta_of(old), meta.deletion_timestamp, meta.deletion_grace_period_seconds
+    if deleted is None or (before.deletion_timestamp, before.deletion_grace_period_seconds) == (deleted, grace):
+        return old
+    metadata = replace(before, deletion_timestamp=deleted, deletion_grace_period_seconds=grace)
+    return replace(old, metadata=metadata)
 
 
 def _same(one: ObjectMeta, other: ObjectMeta) -> bool:

@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from pykubelet.apiclient.watch import Listing, UnreadObject, head_of, identity, kind_fault, meta_of, read_value
+from pykubelet.apiclient.watch import Listing, UnreadObject, head_of, identity, kind_fault, read_value
 from pykubelet.apiclient.weights import MAX_ENDING, MAX_TOTAL, Choice, too_large, weight
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.files.decoding import decode_json, shallow
@@ -98,7 +98,6 @@ class Pages(Generic[T]):
     def _decode(self, found: _ListedObject[T], text: bytes) -> None:
         try:
             found.value = _shallowly(partial(read_value, target=self._target), text)
-            found.meta = meta_of(found.value)
         except Invalid as error:
             found.fault, found.weight = str(error), 0
 

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from pykubelet.apiclient.errors import error_of
 from pykubelet.apiclient.weights import weight
 from pykubelet.base.errors import Invalid, Transient
-from pykubelet.base.files.decoding import decode_json
+from pykubelet.base.files.decoding import convert, decode_json
 from pykubelet.models.codec import decode_flat
 from pykubelet.models.meta_v1 import ObjectMeta, Status
-from pykubelet.models.scalars import KubeStruct
+from pykubelet.models.scalars import KubeStruct, Time
 
 T = TypeVar("T", bound=KubeStruct)
 MAX_EVENT: Final = 32 << 20
@@ -53,7 +53,7 @@ class UnreadObject(Struct, frozen=True):
     """An object that exists and that the client does not hold in this version."""
 
     meta: ObjectMeta
-    """Namespace, name, uid and version."""
+    """Namespace, name, uid, version and deletion."""
     fault: str
     """The cause, and a remedy."""
     weight: int = 0
@@ -84,6 +84,7 @@ class _Identity(KubeStruct, frozen=True):
     uid: str = ""
     resource_version: str = ""
     deletion_timestamp: str = ""
+    deletion_grace_period_seconds: int | None = None
 
 
 class Head(KubeStruct, frozen=True):
@@ -178,10 +179,31 @@ def head_of(raw: bytes) -> Head:
 
 
 def identity(head: Head) -> ObjectMeta:
-    """Return what identifies the object and its version."""
+    """Return what identifies the object and its version, and its deletion."""
     found = head.metadata
+    try:
+        deleted = convert(found.deletion_timestamp, Time) if found.deletion_timestamp else None
+    except ValueError:
+        deleted = None
     return ObjectMeta(
-        name=found.name, namespace=found.namespace, uid=found.uid, resource_version=found.resource_version
+        name=found.name,
+        namespace=found.namespace,
+        uid=found.uid,
+        resource_version=found.resource_version,
+        deletion_timestamp=deleted,
+        deletion_grace_period_seconds=found.deletion_grace_period_seconds,
+    )
+
+
+def identity_of(meta: ObjectMeta) -> ObjectMeta:
+    """Return the same of metadata, whose labels may be all that is large of an object."""
+    return ObjectMeta(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        deletion_timestamp=meta.deletion_timestamp,
+        deletion_grace_period_seconds=meta.deletion_grace_period_seconds,
     )
 
 

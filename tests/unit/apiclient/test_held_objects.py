@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.apiclient import held_objects as module
 from pykubelet.apiclient.held_objects import HeldObjects
@@ -100,7 +101,7 @@ def test_list_is_due_when_an_object_that_was_left_out_fits(held: HeldObjects[Con
     held.put(event(config_map("a", "2"), 49))
     assert held.may_hold_more()
     held.replace(listing((config_map("a"), 49), unread=(left_out("c", 60), left_out("d", 51))))
-    assert not held.may_hold_more(), "it is not in the list, and nothing was removed since"
+    assert not held.may_hold_more(), "a list has left it out again, and nothing was removed since"
 
 
 def test_list_is_due_when_those_being_deleted_are_gone(held: HeldObjects[ConfigMap]) -> None:
@@ -109,3 +110,46 @@ def test_list_is_due_when_those_being_deleted_are_gone(held: HeldObjects[ConfigM
     assert not held.may_hold_more()
     held.remove(("", "e"))
     assert held.may_hold_more()
+
+
+def test_object_that_is_left_out_is_deleted_in_its_last_version(held: HeldObjects[ConfigMap]) -> None:
+    meta = replace(config_map("a", ending=True).metadata, deletion_grace_period_seconds=7)
+    assert held.put(event(ConfigMap(metadata=meta, data={"v": "2"}), 200)) is not None
+    assert (
+        held.put(WatchEvent(WatchType.MODIFIED, config_map("b", ending=True).metadata, None, "not valid")) is not None
+    )
+    assert values(held) == {"a": "1", "b": "1"}
+    assert [each.metadata.deletion_timestamp for each in held.items.values()] == [GONE, GONE]
+    assert held.items["", "a"].metadata.deletion_grace_period_seconds == 7
+    assert not held.may_hold_more(), "both are known to be deleted"
+    held.put(event(config_map("c", ending=True), 90))
+    assert held.may_hold_more(), "no list has been asked for the one that is not held"
+
+
+def test_list_notes_deletions_in_the_last_versions_of_what_it_leaves_out(held: HeldObjects[ConfigMap]) -> None:
+    gone = UnreadObject(config_map("a", ending=True).metadata, "too large", 90, ending=True)
+    held.replace(listing((config_map("b"), 40), unread=(gone,)))
+    assert values(held) == {"a": "1", "b": "1"}
+    assert held.items["", "a"].metadata.deletion_timestamp == GONE
+    assert held.items["", "b"].metadata.deletion_timestamp is None
+
+
+def test_lists_leave_out_what_does_not_fit_with_the_last_versions(held: HeldObjects[ConfigMap]) -> None:
+    for name in "cdefghij":
+        held.put(event(config_map(name), 5))
+    for round_number in range(5):
+        grown = [(config_map(name, "2"), 11) for name in "cdefghij"]
+        new = (config_map(f"new{round_number}"), 9)
+        reported = held.replace(listing(*grown, new, unread=(left_out("a", 200), left_out("b", 200))))
+        assert {name: value for name, value in values(held).items() if name in "ab"} == {"a": "1", "b": "1"}
+        assert values(held)["c"] == "1", "its last version is kept, too"
+        assert set(held.unread) == {("", name) for name in (*"abcdefghij", f"new{round_number}")}
+        assert ("", f"new{round_number}") in {(each.meta.namespace, each.meta.name) for each in reported}
+    assert held.put(event(config_map("k"), 6)) is not None, "no list has added to what is held"
+
+
+def test_object_that_is_left_out_leaves_no_large_metadata() -> None:
+    held = HeldObjects[ConfigMap]()
+    meta = ObjectMeta(name="a", uid="a-1", labels={"l": "v"}, annotations={"a": "v"})
+    unread = held.put(event(ConfigMap(metadata=meta), 200))
+    assert unread is not None and unread.meta == ObjectMeta(name="a", uid="a-1")

@@ -1,6 +1,7 @@
 """Lists of objects that take too much memory together: the largest are left out, and all others are read."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -80,6 +81,16 @@ def test_objects_that_are_being_deleted_are_held_a_few_at_a_time_beyond_the_boun
     found = read(small[:5], ending, small[5:])
     assert names(found) == ["s0", "s1", "s2", "s3", "s4", "e0", "s5", "s6", "s7"]
     assert [(each.meta.name, each.ending) for each in found.unread] == [("e1", True), ("e2", True)]
+
+
+def test_object_that_is_left_out_has_its_deletion_but_no_large_metadata() -> None:
+    first = pod("a", 90_000, ending=True)
+    first["metadata"] |= {"deletionGracePeriodSeconds": 7, "labels": {"l": "v"}}
+    found = read([first, pod("b", 10)], [pod("c", 85_000, ending=True), pod("d", 80_000)])
+    assert names(found) == ["b", "c", "d"]
+    meta = found.unread[0].meta
+    assert (meta.name, meta.labels, meta.deletion_grace_period_seconds) == ("a", {}, 7)
+    assert meta.deletion_timestamp == datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_object_that_cannot_be_decoded_keeps_its_own_fault() -> None:
