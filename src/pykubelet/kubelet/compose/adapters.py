@@ -200,7 +200,7 @@ class DiskReclaimer:
     """The reclaim of disk space that no pod needs.
 
     ``sources_ready`` returns whether every source has been read: until then the agent does not know its pods, and would
-    take what all of them have in the runtime for garbage. ``unread`` returns pods that a source has and cannot read.
+    take what all of them have in the runtime for garbage. ``wanted`` returns the pods of all sources.
     """
 
     def __init__(
@@ -211,14 +211,14 @@ class DiskReclaimer:
         pods: PodManager,
         workers: WorkerTable,
         sources_ready: Callable[[], bool],
-        unread: Callable[[], frozenset[PodUID]],
+        wanted: Callable[[], frozenset[PodUID]],
     ) -> None:
         self._runtime = runtime
         self._images = images
         self._pods = pods
         self._workers = workers
         self._sources_ready = sources_ready
-        self._unread = unread
+        self._sourced = wanted
 
     async def reclaim(self, what: Collection[Reclaim]) -> None:
         """Remove dead containers, also those of pods that have ended, unused images, or both."""
@@ -228,7 +228,7 @@ class DiskReclaimer:
             await self._images.remove_unused()
 
     def _wanted(self) -> frozenset[PodUID]:
-        return frozenset(self._workers.known) | self._unread()
+        return frozenset(self._workers.known) | self._sourced()
 
     def _ended(self) -> frozenset[PodUID]:
         known = (self._pods.by_uid(uid) for uid in self._workers.terminated())

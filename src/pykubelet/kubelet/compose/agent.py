@@ -184,7 +184,7 @@ def _core_tasks(foundation: Foundation, stages: Stages, *, servers: Servers, rel
 def _desired_uids(foundation: Foundation) -> Collection[PodUID] | None:
     """Return the desired pods; None while the sources have not been read."""
     tables = foundation.tables
-    return tables.mux.unread().union(tables.pods.uids()) if tables.mux.all_ready() and tables.queue.empty() else None
+    return tables.mux.uids().union(tables.pods.uids()) if tables.mux.all_ready() and tables.queue.empty() else None
 
 
 def _closers(foundation: Foundation, stages: Stages) -> tuple[Callable[[], Awaitable[None]], ...]:

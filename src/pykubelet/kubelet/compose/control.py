@@ -75,7 +75,7 @@ def build_control(
     )
     housekeeping = HousekeepingDeps(
         workers=workers,
-        unread=foundation.tables.mux.unread,
+        wanted=foundation.tables.mux.uids,
         node_pods=actuators.pod_resources,
         garbage=actuators.runtime,
         telemetry=recorders.telemetry(recorders.metrics.pods),

@@ -136,7 +136,7 @@ def _eviction(foundation: Foundation, actuators: Actuators, usage: NodeUsage) ->
         pods=foundation.tables.pods,
         workers=foundation.tables.workers,
         sources_ready=foundation.tables.mux.all_ready,
-        unread=foundation.tables.mux.unread,
+        wanted=foundation.tables.mux.uids,
     )
     deps = EvictionDeps(
         observer=observer,

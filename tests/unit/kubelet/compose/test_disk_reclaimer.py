@@ -45,14 +45,14 @@ class Rig:
         self.desired = PodManager()
         self.workers = PodWorkers(node.deps(), node.table)
         self.ready = True
-        self.unread: frozenset[PodUID] = frozenset()
+        self.sourced: frozenset[PodUID] = frozenset()
         self.reclaimer = DiskReclaimer(
             runtime=cast("Any", self.disk),
             images=cast("Any", self.disk),
             pods=self.desired,
             workers=node.table,
             sources_ready=lambda: self.ready,
-            unread=lambda: self.unread,
+            wanted=lambda: self.sourced,
         )
 
     def seen(self, uid: PodUID, phase: str) -> None:
@@ -108,7 +108,7 @@ async def test_containers_of_an_evicted_pod_are_removed_before_the_api_server_ha
 
 async def test_logs_of_a_pod_that_its_source_cannot_read_are_no_garbage() -> None:
     async with pods() as rig:
-        rig.unread = frozenset({PodUID("unread")})
+        rig.sourced = frozenset({PodUID("unread")})
         await rig.reclaimer.reclaim((Reclaim.CONTAINERS,))
     assert rig.disk.calls == [({RUNNING, ENDED, STATIC, "unread"}, set())]
 

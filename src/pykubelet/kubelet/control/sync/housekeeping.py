@@ -1,9 +1,8 @@
 """Housekeeping: finds and removes orphaned pods, directories, mounts and cgroups, left by a crash or a lost race.
 
 Only after every source has been read, so that a pod is never treated as an orphan because its source is slow; nor is
-one that its source has but cannot read. Until
-then, which may take days without the API server, it removes what of each pod would be garbage anyway: containers that
-crash leave dead ones all the time.
+one that its source has but cannot read. Until then, which may take days without the API server, it removes what of each
+pod would be garbage anyway: containers that crash leave dead ones all the time.
 """
 
 import asyncio
@@ -94,8 +93,8 @@ class Housekeeping:
         self._deps.telemetry.metrics.orphans_swept(len(orphans.leftovers), len(self._leftovers.failing))
 
     def _wanted(self) -> frozenset[PodUID]:
-        """Return the pods that have a worker, and those that exist but cannot be read, which may still run."""
-        return frozenset(self._deps.workers.known) | self._deps.unread()
+        """Return the pods that have a worker, and those of the sources, which may run although they have none yet."""
+        return self._deps.wanted().union(self._deps.workers.known)
 
     async def _purge(self, uid: PodUID) -> None:
         try:

@@ -150,8 +150,8 @@ class HousekeepingDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of housekeeping."""
 
     workers: OrphanWorkers
-    unread: Callable[[], frozenset[PodUID]]
-    """Returns the pods that their source has but cannot read."""
+    wanted: Callable[[], frozenset[PodUID]]
+    """Returns the pods of all sources."""
     node_pods: NodePods
     garbage: Garbage
     telemetry: Telemetry[OrphanMetrics]

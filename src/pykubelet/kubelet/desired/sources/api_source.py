@@ -41,8 +41,8 @@ class ApiServerSource:
         return str(self._reflector.fault) if self._reflector.fault is not None else None
 
     def _deliver(self, pods: Mapping[Key, Pod]) -> None:
-        unread = frozenset(PodUID(each.meta.uid) for each in self._reflector.unread.values() if each.meta.uid)
-        self._mux.set(Source.API, tuple(pods.values()), unread)
+        unread = [each.meta for each in self._reflector.unread.values() if each.meta.uid]
+        self._mux.set(Source.API, tuple(pods.values()), {PodUID(each.uid): each.deletion_timestamp for each in unread})
         if not self._reported:
             self._reported = True
             self.first_listed()

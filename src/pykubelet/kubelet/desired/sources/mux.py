@@ -1,8 +1,8 @@
 """Merges the sources into one stream of pod updates, and records which sources have been read."""
 
-from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from pykubelet.base.clock import Clock
 from pykubelet.kubelet.desired.sources.plan.effective_manifests import MergedPods, merge
@@ -24,10 +24,15 @@ class PodMux:
         self._sink = sink
         self._clock = clock
         self._merged: dict[Source, MergedPods] = {}
-        self._unread: dict[Source, AbstractSet[PodUID]] = {}
+        self._unread: dict[Source, Mapping[PodUID, datetime | None]] = {}
 
-    def set(self, source: Source, pods: Sequence[Pod], unread: AbstractSet[PodUID] = frozenset()) -> None:
-        """Replace all pods of a source; ``unread`` are further ones that it has but cannot read."""
+    def set(
+        self, source: Source, pods: Sequence[Pod], unread: Mapping[PodUID, datetime | None] = MappingProxyType({})
+    ) -> None:
+        """Replace all pods of a source.
+
+        ``unread`` are further ones that it has but cannot read, with the time at which their deletion is due, if any.
+        """
         if source not in self._expected:
             raise ValueError(f"the source {source.value!r} was not announced")
         seen = datetime.fromtimestamp(self._clock.now(), UTC).isoformat().replace("+00:00", "Z")
@@ -41,6 +46,12 @@ class PodMux:
         """Whether every source has been read at least once."""
         return self._expected <= self._merged.keys()
 
-    def unread(self) -> frozenset[PodUID]:
-        """Return the pods that exist but that their source cannot read: what runs of them is no orphan."""
-        return frozenset().union(*self._unread.values())
+    def uids(self) -> frozenset[PodUID]:
+        """Return the pods that the sources have, also those whose updates the sink has not handled yet.
+
+        What runs of them is no orphan, even if they cannot be read, until their deletion is due: a pod that cannot be
+        read has no worker that would end it.
+        """
+        now = datetime.fromtimestamp(self._clock.now(), UTC)
+        unread = (uid for each in self._unread.values() for uid, due in each.items() if due is None or due > now)
+        return frozenset(unread).union(*(each.pods for each in self._merged.values()))

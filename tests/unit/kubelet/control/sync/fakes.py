@@ -35,7 +35,7 @@ class LoopFakes:
     workers: set[PodUID] = field(default_factory=set)
     runtime: list[RuntimePod] = field(default_factory=list)
     disk: set[PodUID] = field(default_factory=set)
-    unread: set[PodUID] = field(default_factory=set)
+    sourced: set[PodUID] = field(default_factory=set)
     failing: set[PodUID] = field(default_factory=set)
     runtime_down: bool = False
     verdicts: dict[PodUID, AdmissionVerdict] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class LoopFakes:
     def housekeeping_deps(self) -> HousekeepingDeps:
         return HousekeepingDeps(
             workers=self,
-            unread=lambda: frozenset(self.unread),
+            wanted=lambda: frozenset(self.sourced),
             node_pods=self,
             garbage=self,
             telemetry=telemetry(self.clock, self, timeline=self, events=self),

@@ -109,12 +109,12 @@ async def test_housekeeping_begins_after_all_sources_were_read() -> None:
     await asyncio.wait([task])
 
 
-async def test_pods_that_their_source_cannot_read_are_no_orphans() -> None:
-    fakes = LoopFakes(runtime=[in_runtime(A), in_runtime(B)], disk={A, B, C, D}, unread={A, C})
+async def test_pods_of_a_source_without_a_worker_are_no_orphans() -> None:
+    fakes = LoopFakes(runtime=[in_runtime(A), in_runtime(B)], disk={A, B, C, D}, sourced={A, C})
     task = asyncio.create_task(Housekeeping(fakes.housekeeping_deps(), lambda: True).run())
     await fakes.clock.settle()
     assert sorted(fakes.calls) == ["gc ['a', 'b', 'c']", "orphan b", "purge d"]
-    fakes.unread.clear()  # they have been deleted
+    fakes.sourced.clear()  # they have been deleted
     await fakes.clock.advance(10.1)
     assert {"orphan a", "purge c"} <= set(fakes.calls)
     task.cancel()

@@ -1,8 +1,11 @@
 """The mux: a stream of updates, and which sources were heard."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from pykubelet.kubelet.desired.sources import PodMux
+from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.updates import ANNOTATION_SEEN, PodUpdate, Source
 from pykubelet.models import core_v1 as core
 from pykubelet.models.meta_v1 import ObjectMeta
@@ -54,3 +57,23 @@ def test_new_pods_are_marked_with_the_wall_clock() -> None:
 def test_unknown_source_raises() -> None:
     with pytest.raises(ValueError, match="api"):
         PodMux(sources=[Source.FILE], sink=lambda update: None, clock=VirtualClock()).set(Source.API, [])
+
+
+def test_pods_of_the_sources_are_present_before_their_updates_are_handled() -> None:
+    mux = PodMux(sources=[Source.API, Source.FILE], sink=lambda update: None, clock=VirtualClock())
+    mux.set(Source.FILE, [wanted("f")])
+    mux.set(Source.API, [wanted("a")], {PodUID("b"): None})
+    assert mux.uids() == {"a", "b", "f"}
+    mux.set(Source.API, [wanted("b")])
+    assert mux.uids() == {"b", "f"}, "it can be read now, and may have no worker yet"
+
+
+def test_pod_that_cannot_be_read_is_present_until_its_deletion_is_due() -> None:
+    clock = VirtualClock(start=1_700_000_000.0)
+    mux = PodMux(sources=[Source.API], sink=lambda update: None, clock=clock)
+    due = datetime.fromtimestamp(clock.now(), UTC) + timedelta(seconds=30)
+    mux.set(Source.API, [wanted("a")], {PodUID("a"): due, PodUID("b"): due, PodUID("c"): None})
+    clock.jump_wall(29)
+    assert mux.uids() == {"a", "b", "c"}
+    clock.jump_wall(2)
+    assert mux.uids() == {"a", "c"}, "the worker of the one that was read ends it"
