@@ -25,7 +25,7 @@ class NoAnswer(Transient):
 
 
 class TooLong(NoAnswer):
-    """An answer that is too long, and would be again."""
+    """An answer that is too long, or takes too long to arrive, and would again."""
 
 
 async def read_body(response: aiohttp.ClientResponse, what: str) -> bytes:

@@ -282,7 +282,9 @@ class ApiClient:
                 raise await self._failure(response, call.what)
             try:
                 return await read_body(response, call.what)
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            except TimeoutError as error:  # that of the whole request: the same one would take as long again
+                raise TooLong(f"{call.what}: the answer takes too long to arrive", broken=False) from error
+            except (aiohttp.ClientError, OSError) as error:
                 raise NoAnswer(f"{call.what}: the answer is incomplete: {error!r}", broken=True) from error
 
     @asynccontextmanager

@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import pytest
+from aiohttp import ClientResponse
 
 from pykubelet.apiclient import ApiClient, ObjectSelector, WatchType, answers
 from pykubelet.apiclient import client as client_module
@@ -118,6 +119,31 @@ async def test_list_of_large_objects_is_read_in_smaller_pages(monkeypatch: pytes
             assert len((await client.list(PODS.all())).items) == 20
         finally:
             await client.close()
+
+
+async def test_list_that_takes_too_long_to_arrive_is_read_in_smaller_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 64 MiB take longer than a request may on many links: the author of large pods must not keep out the others.
+    read_body, timeouts = answers.read_body, 0
+
+    async def slow(response: ClientResponse, what: str) -> bytes:
+        nonlocal timeouts
+        if len(body := await read_body(response, what)) > 100_000:
+            timeouts += 1
+            raise TimeoutError
+        return body
+
+    monkeypatch.setattr(client_module, "read_body", slow)
+    async with FakeApi() as fake:
+        client = ApiClient(fake.config, QuickClock())
+        try:
+            for number in range(20):
+                name = f"p{number}"
+                pod = {"kind": "Pod", "metadata": {"name": name}, "spec": {"hostname": "h" * 9000}}
+                fake.store.create(Place("/api/v1", "pods", "default", name), pod)
+            assert len((await client.list(PODS.all())).items) == 20
+        finally:
+            await client.close()
+    assert timeouts > 0
 
 
 async def test_list_beyond_the_bound_is_read_without_its_largest_objects(monkeypatch: pytest.MonkeyPatch) -> None:
