@@ -4,13 +4,14 @@ An object that cannot be decoded or is too large keeps its last version, if it w
 it is being deleted is noted in its last version, since its author could else delay its end for ever.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
 from pykubelet.apiclient.watch import Listing, UnreadObject, WatchEvent, identity_of, meta_of
-from pykubelet.apiclient.weights import MAX_ENDING, MAX_TOTAL, SMALL, too_large
+from pykubelet.apiclient.weights import MAX_ENDING, MAX_OF_NAMESPACE, MAX_TOTAL, SMALL, too_large
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import KubeStruct
 
@@ -27,6 +28,8 @@ class HeldObjects(Generic[T]):
         self._items: dict[Key, T] = {}
         self._weights: dict[Key, int] = {}
         self._total = 0
+        self._totals: defaultdict[str, int] = defaultdict(int)
+        """The bytes of the objects of each namespace."""
         self._unread: dict[Key, UnreadObject] = {}
         self._has_shrunk = False
         """Whether an object was removed since the last list."""
@@ -45,14 +48,14 @@ class HeldObjects(Generic[T]):
         """Take over a list; return its objects that are not held for a reason that was not known of them."""
         before, known = self._items, self._unread
         weights, weights_before = listing.weights or (0,) * len(listing.items), self._weights
-        self._items = {key_of(meta_of(each)): each for each in listing.items}
-        self._weights = {key_of(meta_of(each)): weight for each, weight in zip(listing.items, weights, strict=True)}
+        self._items, self._weights, self._total = {}, {}, 0
+        self._totals.clear()
+        for item, weight in zip(listing.items, weights, strict=True):
+            self._hold(key_of(meta_of(item)), item, weight)
         self._unread = {key_of(each.meta): each for each in listing.unread}
         kept = [key for key, each in self._unread.items() if key in before and _same(meta_of(before[key]), each.meta)]
         for key in kept:
-            self._items[key] = _with_deletion(before[key], self._unread[key].meta)
-            self._weights[key] = weights_before[key]
-        self._total = sum(self._weights.values())
+            self._hold(key, _with_deletion(before[key], self._unread[key].meta), weights_before[key])
         if kept:
             self._leave_out_for_kept(before, weights_before)
         self._has_shrunk = False
@@ -64,8 +67,7 @@ class HeldObjects(Generic[T]):
         known = self._unread.pop(key, None)
         if unread is None:
             if event.object is not None:
-                self._total += event.weight - self._weights.get(key, 0)
-                self._items[key], self._weights[key] = event.object, event.weight
+                self._hold(key, event.object, event.weight)
             return None
         if (old := self._items.get(key)) is not None:
             if _same(meta_of(old), event.meta):
@@ -78,8 +80,8 @@ class HeldObjects(Generic[T]):
     def remove(self, key: Key) -> None:
         """Forget an object that was deleted."""
         self._unread.pop(key, None)
-        if self._items.pop(key, None) is not None:
-            self._total -= self._weights.pop(key)
+        if key in self._items:
+            self._drop(key)
             self._has_shrunk = True
 
     def may_hold_more(self) -> bool:
@@ -107,21 +109,33 @@ class HeldObjects(Generic[T]):
             is_held = old is not None and _same(meta_of(old), meta_of(value))
             if _is_ending(value) or (is_held and weights_before[key] >= weight):
                 continue
-            self._total -= weight
             self._unread[key] = UnreadObject(identity_of(meta_of(value)), too_large(weight), weight)
             if old is not None and is_held:
-                self._items[key], self._weights[key] = old, weights_before[key]
-                self._total += weights_before[key]
+                self._hold(key, old, weights_before[key])
             else:
-                del self._items[key], self._weights[key]
+                self._drop(key)
+
+    def _hold(self, key: Key, value: T, weight: int) -> None:
+        more = weight - self._weights.get(key, 0)
+        self._items[key], self._weights[key] = value, weight
+        self._total += more
+        self._totals[key[0]] += more
+
+    def _drop(self, key: Key) -> None:
+        weight = self._weights.pop(key)
+        del self._items[key]
+        self._total -= weight
+        self._totals[key[0]] -= weight
 
     def _unread_of(self, event: WatchEvent[T]) -> UnreadObject | None:
         """Return why the event's object is not held; None: it is."""
         if event.object is None:
             return UnreadObject(event.meta, event.fault)
-        bound = MAX_TOTAL + (MAX_ENDING if _is_ending(event.object) else 0)
-        total = self._total - self._weights.get(key_of(event.meta), 0) + event.weight
-        if event.weight <= SMALL or total <= bound:
+        key = key_of(event.meta)
+        more = event.weight - self._weights.get(key, 0)
+        if self._total + more <= MAX_TOTAL + (MAX_ENDING if _is_ending(event.object) else 0):
+            return None
+        if event.weight <= SMALL and self._totals[key[0]] + more <= MAX_OF_NAMESPACE:
             return None
         return UnreadObject(identity_of(event.meta), too_large(event.weight), event.weight, _is_ending(event.object))
 

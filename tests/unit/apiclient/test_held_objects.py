@@ -40,6 +40,7 @@ def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_TOTAL", 100)
     monkeypatch.setattr(module, "MAX_ENDING", 30)
     monkeypatch.setattr(module, "SMALL", 5)
+    monkeypatch.setattr(module, "MAX_OF_NAMESPACE", 100)
 
 
 @pytest.fixture
@@ -61,6 +62,24 @@ def test_changes_beyond_the_bound_keep_the_last_version_until_they_fit(held: Hel
     held.remove(("", "a"))
     assert held.put(event(config_map("new"), 40)) is None
     assert values(held) == {"b": "4", "small": "1", "new": "1"} and not held.unread
+
+
+def test_small_objects_beyond_the_bound_are_those_of_namespaces_with_few() -> None:
+    def in_namespace(namespace: str, name: str) -> ConfigMap:
+        return ConfigMap(metadata=ObjectMeta(namespace=namespace, name=name, uid=f"{namespace}-{name}"))
+
+    held = HeldObjects[ConfigMap]()
+    found = [in_namespace("many", f"{number}") for number in range(100)]
+    left_out_of_many = [held.put(event(each, 5)) for each in found]
+    assert left_out_of_many.count(None) == 20, "one namespace can fill the memory, but no more"
+    for number in range(20):
+        assert held.put(event(in_namespace("few", f"{number}"), 5)) is None
+    assert held.put(event(in_namespace("few", "more"), 5)) is not None
+    held.remove(("few", "3"))
+    assert held.put(event(in_namespace("few", "more"), 5)) is None
+    held.replace(listing((found[0], 5)))
+    assert held.put(event(found[1], 90)) is None, "a list counts again"
+    assert len(held.items) == 2
 
 
 def test_objects_that_are_being_deleted_have_room_of_their_own(held: HeldObjects[ConfigMap]) -> None:
