@@ -90,6 +90,19 @@ def test_pod_goes_on_although_a_restarted_agent_cannot_read_it(api: ApiServer, a
     agent.wait_gone("web")
 
 
+def test_pod_that_cannot_be_read_any_more_ends_with_its_deletion(api: ApiServer, agent: AgentProcess) -> None:
+    api.put_pod(pod("web", container(command=serving(status=143))))
+    agent.wait_pod("web", is_ready)
+    web = api.pod("web")
+    deletion = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 1}
+    unreadable = {**web, "spec": 7, "metadata": {**web["metadata"], **deletion}}
+    api.fail(Fault(_WATCH, answer=_event("MODIFIED", unreadable)))
+    api.break_watches()
+    # The object itself has no deletion here: the agent may read it again before it has removed the pod.
+    wait_for(lambda: all(each.status.phase == "Failed" for each in agent.pods().values()), 120, agent.log_tail)
+    assert "undecodable object skipped" in agent.log.read_text()
+
+
 def _survives(api: ApiServer, agent: AgentProcess, *faults: Fault) -> None:
     """Check that pods begin and end after these answers, and that the pod ``web`` has gone on meanwhile."""
     before = agent.pod("web").status.container_statuses[0].container_id
