@@ -179,15 +179,17 @@ def _ready_after(seen: Pod) -> float:
 
 
 def test_a_probe_may_have_its_own_grace_period(agent: AgentProcess, apply: Apply) -> None:
-    # It ignores SIGTERM only in its first run, so that the removal of the pod is quick.
-    deaf = "if [ -e /dev/shm/ran ]; then trap 'exit 0' TERM; else touch /dev/shm/ran; trap '' TERM; fi"
-    deaf += "; while :; do sleep 1 & wait $!; done"
-    probe = _probe("exec", terminationGracePeriodSeconds=1)
+    # The first run ignores SIGTERM and fails its probe; the second one does neither, so that it stays.
+    deaf = "if [ -e /dev/shm/ran ]; then touch /dev/shm/again; trap 'exit 0' TERM"
+    deaf += "; else touch /dev/shm/ran; trap '' TERM; fi; while :; do sleep 1 & wait $!; done"
+    again = {"exec": {"command": ["test", "-e", "/dev/shm/again"]}}
+    patient = {"initialDelaySeconds": 1, "failureThreshold": 2, "timeoutSeconds": 3}
+    probe = {**again, "periodSeconds": 1, **patient, "terminationGracePeriodSeconds": 1}
     apply(
         "grace",
         pod("grace", container(command=["sh", "-c", deaf], livenessProbe=probe), terminationGracePeriodSeconds=60),
     )
-    restarted = agent.wait_pod("grace", lambda p: container_status(p).restart_count == 1, timeout=6)
+    restarted = agent.wait_pod("grace", lambda p: container_status(p).restart_count == 1, timeout=15)
     last = container_status(restarted).last_state
     assert last is not None
     assert last.terminated is not None
