@@ -33,8 +33,8 @@ _ROUGH: Final = 64 << 10
 """Maximum bytes of an estimate that counts the commas and braces of strings, too, which is quicker."""
 _STRINGS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _WIDTHS: Final = (
-    (4, re.compile(rb"[\xf0-\xf4]|(?<!\\)(?:\\\\)*\\u[dD][89abAB]")),
-    (2, re.compile(rb"[\xc4-\xef]|(?<!\\)(?:\\\\)*\\u(?!00)")),
+    (4, re.compile(rb"[\xf0-\xf4]|(?<!\\)(?:\\\\)*+\\u[dD][89abAB]")),
+    (2, re.compile(rb"[\xc4-\xef]|(?<!\\)(?:\\\\)*+\\u(?!00)")),
 )
 """Bytes that Python takes for each character of a text that has one of these, in UTF-8 or as an escape."""
 

@@ -116,3 +116,14 @@ def test_too_large_names_size_and_remedy() -> None:
     assert too_large(44 << 20).startswith(
         "it would take about 44 MiB of memory, beyond the 256 MiB of all objects: delete"
     )
+
+
+def test_weight_of_many_backslashes_takes_little_memory() -> None:
+    given = text({"hostname": "\\" * 500_000 + "u"})
+    tracemalloc.start()
+    try:
+        weight(given)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * len(given)
