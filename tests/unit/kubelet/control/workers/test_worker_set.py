@@ -15,6 +15,7 @@ from pykubelet.kubelet.control.workers.worker_types import Phase, WorkerState
 from pykubelet.kubelet.types.ids import PodRef, PodUID, SandboxID, ref_of
 from pykubelet.kubelet.types.outcome import Failure, Outcome, SyncAction
 from pykubelet.kubelet.types.runtime import RuntimeConditions, SandboxStatus
+from pykubelet.models.core_v1 import Pod
 from tests.unit.kubelet.control.fakes import U1, U2, Node, make_pod, running
 
 WAITING = Failure(SyncAction.START_CONTAINER, "c", "CrashLoopBackOff", "back-off", transient=True)
@@ -314,6 +315,37 @@ async def test_orphan_of_the_runtime_is_stopped_and_removed() -> None:
         workers.adopt_orphan(PodRef("default", "web", U1))
         await node.clock.settle()
         assert node.calls == ["kill u1 grace=1", "release u1", "remove u1", "forget u1", "status-remove u1"]
+
+
+def _deleted(uid: str) -> Pod:
+    pod = make_pod(uid, source="api")
+    meta = replace(pod.metadata, deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC), deletion_grace_period_seconds=1)
+    return replace(pod, metadata=meta)
+
+
+async def test_pod_that_is_deleted_before_its_restart_does_not_start() -> None:
+    node = Node()
+    async with running(node) as workers:
+        workers.update(make_pod("u1", source="api"))
+        await node.clock.settle()
+        workers.remove(U1)
+        workers.update(make_pod("u1", source="api"))
+        await node.clock.settle()
+        workers.update(_deleted("u1"))
+        await node.clock.advance(10)
+        assert not node.running
+        assert list(workers.known) == [U1]
+
+
+async def test_orphan_that_its_source_can_read_again_is_reported_and_stays_until_it_is_removed() -> None:
+    node = Node(running={U1: "web"}, hold={"release": asyncio.Event()})
+    async with running(node) as workers:
+        workers.adopt_orphan(PodRef("default", "web", U1))
+        await node.clock.settle()
+        workers.update(_deleted("u1"))
+        node.hold.pop("release").set()
+        await node.clock.advance(10)
+        assert list(workers.known) == [U1], "its source lists it, and its object is to be deleted by its final status"
 
 
 async def test_failed_release_is_retried_before_removal() -> None:

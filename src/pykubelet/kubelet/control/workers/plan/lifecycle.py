@@ -34,10 +34,11 @@ _SHORTEST = 1
 def wanted(state: WorkerState, pod: Pod) -> WorkerState:
     """Handle an update of a pod that a source lists.
 
-    A pod that is being stopped never returns to SYNC; if its source lists it again, it is restarted afterwards.
+    A pod that is being stopped never returns to SYNC; if its source lists it again, it is restarted afterwards, or only
+    reported if it is marked for deletion.
     """
     if pod.metadata.deletion_timestamp is not None:
-        return replace(_terminate(state, grace_period(pod)), pod=pod)
+        state = _terminate(state, grace_period(pod))
     if not state.wanted:
         return replace(state, restart=pod, restart_refusal=None)
     return replace(state, pod=pod)
