@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from msgspec.structs import replace
 
 from pykubelet.apiclient.watch import Listing, UnreadObject, WatchEvent, identity_of, meta_of
-from pykubelet.apiclient.weights import MAX_ENDING, MAX_OF_NAMESPACE, MAX_TOTAL, SMALL, too_large
+from pykubelet.apiclient.weights import MAX_ENDING, MAX_OF_NAMESPACE, MAX_TOTAL, too_large
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import KubeStruct
 
@@ -100,20 +100,27 @@ class HeldObjects(Generic[T]):
 
     def _leave_out_for_kept(self, before: Mapping[Key, T], weights_before: Mapping[Key, int]) -> None:
         """Leave out what does not fit with last versions that a list does not have: each list would add to them."""
-        room = MAX_TOTAL + sum(self._weights[key] for key, each in self._items.items() if _is_ending(each))
-        for key in sorted(self._items.keys() - self._unread.keys(), key=lambda key: (-self._weights[key], key)):
+        ending = sum(self._weights[key] for key, each in self._items.items() if _is_ending(each))
+        room = MAX_TOTAL + min(ending, MAX_ENDING)
+        for key in sorted(self._items.keys() - self._unread.keys(), key=self._order_of_leaving_out):
             weight, value = self._weights[key], self._items[key]
-            if self._total <= room or weight <= SMALL:
+            if self._total <= room:
                 return
+            if self._totals[key[0]] <= MAX_OF_NAMESPACE:
+                continue
             old = before.get(key)
             is_held = old is not None and _same(meta_of(old), meta_of(value))
-            if _is_ending(value) or (is_held and weights_before[key] >= weight):
+            if is_held and weights_before[key] >= weight:
                 continue
-            self._unread[key] = UnreadObject(identity_of(meta_of(value)), too_large(weight), weight)
+            meta = identity_of(meta_of(value))
+            self._unread[key] = UnreadObject(meta, too_large(weight), weight, _is_ending(value))
             if old is not None and is_held:
-                self._hold(key, old, weights_before[key])
+                self._hold(key, _with_deletion(old, meta), weights_before[key])
             else:
                 self._drop(key)
+
+    def _order_of_leaving_out(self, key: Key) -> tuple[bool, int, Key]:
+        return _is_ending(self._items[key]), -self._weights[key], key
 
     def _hold(self, key: Key, value: T, weight: int) -> None:
         more = weight - self._weights.get(key, 0)
@@ -126,6 +133,8 @@ class HeldObjects(Generic[T]):
         del self._items[key]
         self._total -= weight
         self._totals[key[0]] -= weight
+        if not self._totals[key[0]]:
+            del self._totals[key[0]]
 
     def _unread_of(self, event: WatchEvent[T]) -> UnreadObject | None:
         """Return why the event's object is not held; None: it is."""
@@ -135,7 +144,9 @@ class HeldObjects(Generic[T]):
         more = event.weight - self._weights.get(key, 0)
         if self._total + more <= MAX_TOTAL + (MAX_ENDING if _is_ending(event.object) else 0):
             return None
-        if event.weight <= SMALL and self._totals[key[0]] + more <= MAX_OF_NAMESPACE:
+        # So all namespaces together take at most twice the maximum.
+        room = min(MAX_OF_NAMESPACE, (2 * MAX_TOTAL - self._total) // 4)
+        if self._totals.get(key[0], 0) + more <= room:
             return None
         return UnreadObject(identity_of(event.meta), too_large(event.weight), event.weight, _is_ending(event.object))
 

@@ -113,6 +113,8 @@ class Reflector(Generic[T]):
             if not self._stopped:
                 await self._follow()
         except Expired as error:
+            if not self._version:
+                self.fault = error
             _log.info("watch expired; listing again", extra=self._log_fields(error))
             self._version = ""
             await self._back_off(None)

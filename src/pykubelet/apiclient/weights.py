@@ -19,10 +19,8 @@ MAX_TOTAL: Final = 256 << 20
 """Maximum bytes of the objects of a collection, as estimated."""
 MAX_ENDING: Final = 64 << 20
 """Further bytes for objects that are being deleted: the agent has to read them, or their deletion would not end."""
-SMALL: Final = 512 << 10
-"""Maximum bytes of an object that a change may add beyond the bound, so that no large one keeps a small one out."""
 MAX_OF_NAMESPACE: Final = 64 << 20
-"""Maximum bytes of the namespace of such an object: its author could add any number of them."""
+"""Maximum bytes of a namespace whose objects are held although all take more, so that no other one keeps them out."""
 _ESCAPE: Final = 5
 """Bytes that an escape (``\\u003c``) takes in JSON besides those of its character."""
 _VALUE: Final = 56

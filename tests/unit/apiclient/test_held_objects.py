@@ -39,7 +39,6 @@ def values(held: HeldObjects[ConfigMap]) -> dict[str, str]:
 def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_TOTAL", 100)
     monkeypatch.setattr(module, "MAX_ENDING", 30)
-    monkeypatch.setattr(module, "SMALL", 5)
     monkeypatch.setattr(module, "MAX_OF_NAMESPACE", 100)
 
 
@@ -64,7 +63,7 @@ def test_changes_beyond_the_bound_keep_the_last_version_until_they_fit(held: Hel
     assert values(held) == {"b": "4", "small": "1", "new": "1"} and not held.unread
 
 
-def test_small_objects_beyond_the_bound_are_those_of_namespaces_with_few() -> None:
+def test_objects_beyond_the_bound_are_those_of_namespaces_with_few() -> None:
     def in_namespace(namespace: str, name: str) -> ConfigMap:
         return ConfigMap(metadata=ObjectMeta(namespace=namespace, name=name, uid=f"{namespace}-{name}"))
 
@@ -72,9 +71,10 @@ def test_small_objects_beyond_the_bound_are_those_of_namespaces_with_few() -> No
     found = [in_namespace("many", f"{number}") for number in range(100)]
     left_out_of_many = [held.put(event(each, 5)) for each in found]
     assert left_out_of_many.count(None) == 20, "one namespace can fill the memory, but no more"
-    for number in range(20):
+    for number in range(4):
         assert held.put(event(in_namespace("few", f"{number}"), 5)) is None
     assert held.put(event(in_namespace("few", "more"), 5)) is not None
+    assert held.put(event(in_namespace("another", "0"), 5)) is None, "a quarter of what is left is for each"
     held.remove(("few", "3"))
     assert held.put(event(in_namespace("few", "more"), 5)) is None
     held.replace(listing((found[0], 5)))

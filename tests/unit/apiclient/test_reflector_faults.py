@@ -124,3 +124,18 @@ def test_too_long_line_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(lines.feed(b"12345")) == []
     with pytest.raises(Transient, match="too long"):
         list(lines.feed(b"6"))
+
+
+async def test_list_whose_pages_expire_again_and_again_is_a_fault() -> None:
+    # A list of many small pages may take longer than the API server keeps its version.
+    api = ScriptedClient([Expired("the token is too old"), Expired("the token is too old"), Listing((MAP,), "2")], [()])
+    faults: list[object] = []
+    read = api.list
+
+    async def noted(*given: Any) -> Listing[ConfigMap]:
+        faults.append(api.reflector.fault)
+        return await read(*given)
+
+    api.list = noted  # type: ignore[method-assign]
+    await api.run()
+    assert [each is not None for each in faults] == [False, True, True]

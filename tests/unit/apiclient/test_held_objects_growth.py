@@ -1,0 +1,95 @@
+"""Objects of one tenant that grow after they are held, list after list: what is kept of them stays bounded."""
+
+import json
+from typing import Any
+
+import pytest
+
+from pykubelet.apiclient import held_objects, pages
+from pykubelet.apiclient.held_objects import HeldObjects
+from pykubelet.apiclient.pages import Pages
+from pykubelet.apiclient.watch import WatchEvent, WatchType
+from pykubelet.models.core_v1 import Pod
+from pykubelet.models.meta_v1 import ObjectMeta
+
+Json = dict[str, Any]
+TOTAL, ENDING, OF_NAMESPACE = 100_000, 30_000, 30_000
+
+
+@pytest.fixture(autouse=True)
+def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (held_objects, pages):
+        monkeypatch.setattr(module, "MAX_TOTAL", TOTAL)
+        monkeypatch.setattr(module, "MAX_ENDING", ENDING)
+    monkeypatch.setattr(held_objects, "MAX_OF_NAMESPACE", OF_NAMESPACE)
+
+
+def pod(name: str, size: int, *, ending: bool = False, namespace: str = "many") -> Json:
+    meta: Json = {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}", "resourceVersion": "3"}
+    if ending:
+        meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return {"kind": "Pod", "metadata": meta, "spec": {"hostname": "h" * size}}
+
+
+def relist(held: HeldObjects[Pod], *given: Json) -> None:
+    """Take over a list of these pods."""
+    read = Pages(Pod)
+    read.read(json.dumps({"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": given}).encode())
+    held.replace(read.listing())
+
+
+def kept(held: HeldObjects[Pod]) -> int:
+    """Return the characters of the host names that are held."""
+    return sum(len(each.spec.hostname) for each in held.items.values())
+
+
+def test_small_objects_that_grow_after_they_are_held_do_not_add_up() -> None:
+    held, known = HeldObjects[Pod](), list[str]()
+    for turn in range(8):
+        new = [f"{turn}-{number}" for number in range(20)]
+        relist(held, *(pod(name, 3500) for name in new), *(pod(name, 6000) for name in known))
+        known += new
+    assert kept(held) <= TOTAL + ENDING + OF_NAMESPACE
+
+
+def test_objects_that_grow_and_are_being_deleted_without_end_do_not_add_up() -> None:
+    held, known = HeldObjects[Pod](), list[str]()
+    for turn in range(8):
+        new = [f"{turn}-{number}" for number in range(8)]
+        relist(held, *(pod(name, 10_000) for name in new), *(pod(name, 40_000, ending=True) for name in known))
+        known += new
+    assert kept(held) <= TOTAL + ENDING + OF_NAMESPACE
+
+
+def test_last_versions_of_one_namespace_keep_out_no_object_of_another() -> None:
+    held, first = HeldObjects[Pod](), [f"a{number}" for number in range(20)]
+    relist(held, *(pod(name, 3500) for name in first))
+    new = [pod(f"b{number}", 3500) for number in range(15)]
+    relist(held, pod("victim", 9000, namespace="few"), *new, *(pod(name, 90_000) for name in first))
+    assert ("few", "victim") in held.items
+
+
+def test_full_memory_of_one_namespace_keeps_out_no_new_object_of_another() -> None:
+    held = HeldObjects[Pod]()
+    relist(held, *(pod(f"a{number}", 3500) for number in range(24)))
+    meta = ObjectMeta(namespace="few", name="victim", uid="victim")
+    held.put(WatchEvent(WatchType.ADDED, meta, Pod(metadata=meta), weight=9000))
+    assert ("few", "victim") in held.items or held.may_hold_more(), "a list would hold it"
+
+
+def test_small_objects_of_many_namespaces_do_not_add_up() -> None:
+    held = HeldObjects[Pod]()
+    relist(held, *(pod(f"a{number}", 3500) for number in range(20)))
+    for number in range(600):
+        value = Pod(metadata=ObjectMeta(namespace=f"n{number % 100}", name=f"{number}", uid=f"{number}"))
+        held.put(WatchEvent(WatchType.ADDED, value.metadata, value, weight=5500))
+    assert len(held.items) * 5500 <= 2 * TOTAL
+
+
+def test_namespaces_without_objects_are_forgotten() -> None:
+    held = HeldObjects[Pod]()
+    for number in range(50):
+        meta = ObjectMeta(namespace=f"job{number}", name="a", uid=f"{number}")
+        held.put(WatchEvent(WatchType.ADDED, meta, Pod(metadata=meta), weight=1))
+        held.remove((f"job{number}", "a"))
+    assert not held._totals
