@@ -107,7 +107,7 @@ async def test_shim_that_refuses_options_is_given_parameters(tmp_path: Path) -> 
         ('echo \'{"version":3,"address":"unix:///s","protocol":"grpc"}\'', "speaks grpc version 3"),
         ("echo '{'", "unknown reply"),
         ("echo '{\"a\":'; head -c 60000 /dev/zero | tr '\\0' '['", "unknown reply"),
-        ("printf x; head -c 1000000 /dev/urandom", "speaks ttrpc version 2 at 'x"),
+        ("printf x; head -c 1000000 /dev/urandom", "speaks ttrpc version 2 at ['\"]x"),
         ("head -c 1000000 /dev/zero | tr '\\0' 'a'", "speaks ttrpc version 2 at 'aaaa"),
         ("echo unix://run/s", "not the address of a unix socket"),
         ("printf 'unix:///run/s\\000x'", "not the address of a unix socket"),
