@@ -74,7 +74,7 @@ def test_objects_beyond_the_bound_are_those_of_namespaces_with_few() -> None:
     for number in range(4):
         assert held.put(event(in_namespace("few", f"{number}"), 5)) is None
     assert held.put(event(in_namespace("few", "more"), 5)) is not None
-    assert held.put(event(in_namespace("another", "0"), 5)) is None, "a quarter of what is left is for each"
+    assert held.put(event(in_namespace("another", "0"), 5)) is None, "a quarter of the remaining memory is for each"
     held.remove(("few", "3"))
     assert held.put(event(in_namespace("few", "more"), 5)) is None
     held.replace(listing((found[0], 5)))
