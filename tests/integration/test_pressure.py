@@ -149,7 +149,8 @@ def test_memory_hog_is_evicted_without_waiting_for_the_periodic_look(
 ) -> None:
     if available() < 5120 * MI:
         pytest.skip("less than 5 GiB of memory are available")
-    least = available() - 512 * MI
+    # Half of what a hog takes: what other programs read counts as well, once the kernel takes it for active.
+    least = available() - 1536 * MI
     config = {
         "evictionHard": {"memory.available": str(least)},
         "evictionPressureTransitionPeriod": "1s",
@@ -190,12 +191,27 @@ def test_pod_is_evicted_when_all_pods_together_use_what_is_theirs(
 
 
 def see_hog_evicted(api: ApiServer, agent: AgentProcess, name: str, least: int) -> Seconds:
-    """Run a hog until it is evicted; return how long after memory was short it was selected."""
-    wait_for(lambda: api.conditions().get("MemoryPressure") == "False", 30, agent.log_tail)
-    api.put_pod(hog(name))
-    wait_for(lambda: available() < least, 30, agent.log_tail)
-    crossed = time.monotonic()
-    wait_for(lambda: any(name in line and "evicting" in line for line in log_lines(agent)), 30, agent.log_tail)
+    """Run a hog until it is evicted; return how long after memory was short it was selected.
+
+    Another one is tried if it is rejected: memory may still be short after the last eviction, or by other programs.
+    """
+
+    def is_selected() -> bool:
+        return any(name in line and "evicting" in line for line in log_lines(agent))
+
+    def is_rejected() -> bool:
+        return str(api.pod(name)["status"].get("message")).startswith("Pod was rejected")
+
+    for _ in range(10):
+        wait_for(lambda: api.conditions().get("MemoryPressure") == "False", 30, agent.log_tail)
+        api.put_pod(hog(name))
+        wait_for(lambda: available() < least or is_rejected(), 30, agent.log_tail)
+        crossed = time.monotonic()
+        wait_for(lambda: is_selected() or is_rejected(), 30, agent.log_tail)
+        if is_selected():
+            break
+        api.remove_pod(name)
+        agent.wait_gone(name)
     took = time.monotonic() - crossed
     print(f"{name} was selected {took:.2f} s after memory was short")
     wait_for(lambda: api.pod(name)["status"].get("phase") == "Failed", 30, agent.log_tail)
