@@ -236,9 +236,9 @@ async def test_chain_of_five_cni_plugins_configures_the_pod(runtime: Runtime, ne
 async def test_ptp_pods_reach_the_node_and_leave_no_route(runtime: Runtime, networks: Networks) -> None:
     sandbox, container, address = await _pod(runtime, networks, "ptp")
     await _said(runtime, container, f"ping -c 1 -W 5 {networks.gateway('ptp')}")
-    assert address in _ip("route", "show").stdout
+    assert f"{address} " in _ip("route", "show").stdout
     await runtime.client.stop_pod_sandbox(sandbox)
-    assert address not in _ip("route", "show").stdout
+    assert f"{address} " not in _ip("route", "show").stdout
 
 
 async def test_macvlan_pods_of_one_interface_reach_each_other(runtime: Runtime, networks: Networks) -> None:

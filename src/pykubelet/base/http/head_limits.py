@@ -4,7 +4,9 @@ aiohttp accepts any number of informational responses (RFC 9110, section 15.2), 
 receives, and its read timeout stops at the first of them. A container behind a probe, or a registry, could keep the
 event loop busy in this way. Here a response may begin with a few informational ones and its head has a bounded size;
 beyond that the connection is closed with an error. So it is if much arrives after the head that is no body: for aiohttp
-the extension of a chunk, and trailers, may have no end. A TLS connection that is abandoned in the middle of a response
+the extension of a chunk, and trailers, may have no end. Every error reaches the reader of the body: aiohttp reports
+none of a malformed chunk after the head, and stops its read timeout, so that the reader would wait for ever, for
+example for a watch that a broken proxy garbles. A TLS connection that is abandoned in the middle of a response
 is closed at once; asyncio would wait 30 s for the peer's close_notify.
 """
 
@@ -92,6 +94,14 @@ class _Handler(ResponseHandler):
         self._body = data[1]
         super().feed_data(data, size)
 
+    def set_exception(self, exc: BaseException, *exc_cause: BaseException) -> None:
+        """Fail the connection, and the body that is being read if it is not complete."""
+        super().set_exception(exc, *exc_cause)
+        body = self._body
+        if body is not None and not body.is_eof() and body.exception() is None:
+            known = isinstance(exc, aiohttp.ClientError)
+            body.set_exception(exc if known else aiohttp.ClientPayloadError(" ".join(str(exc).split())))
+
     def _go_on(self) -> None:
         reason = ""
         if self._informational > INFORMATIONAL:
@@ -105,9 +115,6 @@ class _Handler(ResponseHandler):
         self._refuse(reason)
 
     def _refuse(self, reason: str) -> None:
-        error = aiohttp.ServerDisconnectedError(f"the server sent {reason}")
-        self.set_exception(error)
-        if self._body is not None:
-            self._body.set_exception(error)
+        self.set_exception(aiohttp.ServerDisconnectedError(f"the server sent {reason}"))
         if self.transport is not None:
             self.transport.abort()

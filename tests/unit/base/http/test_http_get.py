@@ -260,6 +260,31 @@ async def test_chunks_without_a_body_are_no_answer(getter: HttpGetter, begin: by
     assert server.sent < 16 * 2**20
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [b"zz\r\nhello", b"f" * 30 + b"\r\n", b"5\r\nhelloXX", b"0\r\nno colon\r\n\r\n", b"0\r\nX: " + b"x" * 9000],
+    ids=["length", "long length", "end of chunk", "trailer", "long trailer"],
+)
+async def test_malformed_chunk_after_the_head_ends_the_response(rest: bytes) -> None:
+    read = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+        await read.wait()
+        writer.write(rest)
+        await reader.read()  # the end of the connection
+        writer.close()
+
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0)
+    session = aiohttp.ClientSession(connector=BoundedConnector(), timeout=aiohttp.ClientTimeout(total=None))
+    url = "http://{}:{}/".format(*listener.sockets[0].getsockname())
+    async with listener, session, asyncio.timeout(10), session.get(url) as reply:
+        assert await reply.content.read(5) == b"hello"
+        read.set()
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await reply.read()
+
+
 async def test_answer_in_chunks_of_one_byte_is_read() -> None:
     body = b"1\r\nx\r\n" * 100_000 + b"0\r\n\r\n"
     async with (
