@@ -75,8 +75,9 @@ def test_grpc_readiness_probe_follows_the_health_of_the_service(
     port, flag = health_server
     probe = {"grpc": {"port": port, "service": "live"}, "periodSeconds": 1, "failureThreshold": 1}
     apply("grpc", pod("grpc", container(readinessProbe=probe), hostNetwork=True))
-    event = agent.wait_event("grpc", "Unhealthy", "Readiness probe failed")
-    assert "NOT_SERVING" in event.message
+    # On a busy machine, a first probe may have found no answer in time.
+    event = agent.wait_event("grpc", "Unhealthy", "NOT_SERVING")
+    assert "Readiness probe failed" in event.message
     flag.touch()
     agent.wait_running("grpc", timeout=5)
     flag.unlink()
@@ -110,7 +111,7 @@ def test_readiness_probe_changes_condition_without_restart(agent: AgentProcess, 
 def test_failed_liveness_probe_restarts_container(agent: AgentProcess, apply: Apply) -> None:
     names = {kind: f"live-{kind}" for kind in _HANDLERS}
     # The server needs a moment to start, longer on a busy machine.
-    patient = {"initialDelaySeconds": 1, "failureThreshold": 2, "timeoutSeconds": 3}
+    patient = {"initialDelaySeconds": 1, "failureThreshold": 3, "timeoutSeconds": 3}
     apply("live", *(pod(name, _probed(True, livenessProbe=_probe(kind, **patient))) for kind, name in names.items()))
     for seen in agent.wait_running(*names.values()):
         assert container_status(seen).restart_count == 0
