@@ -233,8 +233,7 @@ def test_sub_paths_never_leave_the_volume(agent: AgentProcess, apply: Apply, tmp
     attacks = {"absolute": "absolute", "relative": "relative", "below": "absolute/secret"}
     mains = [container(name, volumeMounts=[mount("disk", "/got", subPath=path)]) for name, path in attacks.items()]
     apply("attack", pod("attack", *mains, initContainers=[first], volumes=[_volume("disk", emptyDir={})]))
-    agent.wait_pod("attack", lambda p: all(_settled(p, name) for name in attacks))
-    seen = agent.pod("attack")
+    seen = agent.wait_pod("attack", lambda p: all(_settled(p, name) for name in attacks))
     for name in attacks:
         if waiting_reason(seen, name) == "CreateContainerConfigError":
             continue
