@@ -41,12 +41,21 @@ def test_log_rotation_while_followed_loses_nothing(agent: AgentProcess, apply: A
             reader.terminate()
     numbers = [int(line.split()[0]) for line in followed.read_text().splitlines()]
     assert numbers == list(range(1, 12001))
-    names = sorted(path.name for path in directory.iterdir())
-    assert 2 <= len(names) <= _MAX_FILES
-    assert names[0] == "0.log"
-    assert all(name.endswith(".gz") for name in names[1:-1])
+    # While the log is rotated, its name is missing for a moment, and a file more is there.
+    wait_for(lambda: _is_rotated(directory), 20, lambda: f"{sorted(directory.iterdir())}")
     quiet = agent.pod("quiet")
     assert [path.name for path in agent.pod_logs.glob(f"*_{quiet.metadata.uid}/main/*")] == ["0.log"]
+
+
+def _is_rotated(directory: Path) -> bool:
+    """Whether there is a log, the last part that was rotated out, and compressed parts; no more than configured."""
+    names = sorted(path.name for path in directory.iterdir())
+    return (
+        2 <= len(names) <= _MAX_FILES
+        and names[0] == "0.log"
+        and all(name.endswith(".gz") for name in names[1:-1])
+        and not names[-1].endswith(".tmp")
+    )
 
 
 def test_log_of_a_running_container_that_was_deleted_is_written_again(agent: AgentProcess, apply: Apply) -> None:
