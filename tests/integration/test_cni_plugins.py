@@ -15,6 +15,7 @@ from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.fake_cri import Script
+from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.runtime import bridge_network
@@ -216,7 +217,7 @@ def _queues() -> str:
 
 async def test_chain_of_five_cni_plugins_configures_the_pod(runtime: Runtime, networks: Networks) -> None:
     rates = {"kubernetes.io/ingress-bandwidth": "9M", "kubernetes.io/egress-bandwidth": "17M"}
-    ports = [pb.PortMapping(protocol=pb.TCP, container_port=80, host_port=39517, host_ip="127.0.0.1")]
+    ports = [pb.PortMapping(protocol=pb.TCP, container_port=80, host_port=free_port(), host_ip="127.0.0.1")]
     sandbox, container, address = await _pod(runtime, networks, "chain", annotations=rates, port_mappings=ports)
     assert await _said(runtime, container, "cat /proc/sys/net/core/somaxconn /sys/class/net/eth0/mtu") == "321\n1234"
     assert _ip("-4", "addr", "show", f"{networks.server.bridge}b").stdout.count(networks.gateway("chain")) == 1

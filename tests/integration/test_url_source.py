@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from pykubelet.testing.agent import AgentProcess, container_status, wait_for
+from pykubelet.testing.free_ports import free_port
 from tests.manifests import Json, config_map, container, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
@@ -22,7 +23,8 @@ class Manifests:
         self.headers: list[str] = []
         self._server: ThreadingHTTPServer | None = None
         self._thread: threading.Thread | None = None
-        self.port = 0
+        self.port = free_port()
+        """Not one that the kernel may give to a connection while the server is stopped."""
 
     def start(self) -> None:
         manifests = self
@@ -45,7 +47,6 @@ class Manifests:
                 """Discard the access log."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
-        self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, name="manifests", daemon=True)
         self._thread.start()
 
