@@ -20,6 +20,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.free_ports import free_port
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
 from pykubelet.testing.streams import all_of, forward, forwarded
 from tests.contract.cri.rig import Program, Runtime
@@ -60,7 +61,7 @@ async def _said(runtime: Runtime, container: ContainerID, command: str) -> str:
 
 
 def _get(host: str, port: int) -> bytes:
-    with socket.create_connection((host, port), timeout=5) as connection:
+    with socket.create_connection((host, port), timeout=20 * PATIENCE) as connection:
         connection.sendall(_GET)
         answer = b""
         while data := connection.recv(4096):

@@ -83,7 +83,7 @@ def test_changed_files_are_applied_without_a_restart_and_refused_as_a_whole(agen
 
     # An invalid file: all of it is refused, with the place of the error.
     drop_in.write_text(drop_in.read_text() + "containerLogMaxFiles: 7\nimageGCHighThresholdPercent: 300\n")
-    wait_for(lambda: status(agent)["error"] != "", 20, agent.log_tail)
+    wait_for(lambda: "imageGCHighThresholdPercent" in status(agent)["error"], 20, agent.log_tail)
     shown = agent.cli("config", "status", "maxPods", "containerLogMaxFiles")
     assert shown.returncode == 1
     assert f"{drop_in}:5:" in shown.stderr and "imageGCHighThresholdPercent: must be a percentage" in shown.stderr

@@ -124,7 +124,7 @@ def test_retry_skips_the_back_off_of_a_crash_loop(agent: AgentProcess) -> None:
     count = _counts(agent, "crash")["main"]
     began = time.monotonic()
     assert _ok(agent, "retry", "crash") == "pod/crash-testnode retried\n"
-    agent.wait_pod("crash", lambda found: container_status(found).restart_count == count + 1)
+    agent.wait_pod("crash", lambda found: container_status(found).restart_count > count)
     assert time.monotonic() - began < 8 * PATIENCE, "the back-off of 10 s was not skipped"
     agent.wait_pod("crash", lambda found: waiting_reason(found) == "CrashLoopBackOff", 60.0)
 

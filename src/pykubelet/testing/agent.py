@@ -162,7 +162,7 @@ class AgentProcess:
         assert self.process is not None
         if self.process.poll() is None:
             self.process.send_signal(number)
-        status = self.process.wait(timeout=30)
+        status = self.process.wait(timeout=30 * PATIENCE)
         self.process = None
         return status
 
