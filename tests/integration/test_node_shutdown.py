@@ -30,6 +30,11 @@ BY_PRIORITY = [
 ]
 
 
+_NOTE = "touch /dev/shm/heeds"
+_HEEDS: Json = {"exec": {"command": ["test", "-e", "/dev/shm/heeds"]}, "periodSeconds": 1, "timeoutSeconds": 10}
+"""Ready once the program heeds SIGTERM, which the kernel keeps from a first process that does not."""
+
+
 @pytest.fixture
 def logind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLogind]:
     with fake_logind(tmp_path / "bus", max_delay_usec=120_000_000) as made:
@@ -44,8 +49,9 @@ def home(isolation: Isolation) -> Path:
 
 def recording(name: str, directory: Path, priority: int, seconds: int = 0) -> Json:
     """A pod that appends its name to a file when it is stopped, after some seconds."""
-    script = f"trap 'sleep {seconds}; echo {name} >> /ends/log; exit 0' TERM; while :; do sleep 3600 & wait $!; done"
-    main = container(command=["sh", "-c", script], volumeMounts=[mount("ends", "/ends")])
+    trap = f"trap 'sleep {seconds}; echo {name} >> /ends/log; exit 0' TERM; {_NOTE}"
+    command = ["sh", "-c", f"{trap}; while :; do sleep 3600 & wait $!; done"]
+    main = container(command=command, readinessProbe=_HEEDS, volumeMounts=[mount("ends", "/ends")])
     volume = {"name": "ends", "hostPath": {"path": str(directory)}}
     return pod(name, main, volumes=[volume], priority=priority, terminationGracePeriodSeconds=30)
 
@@ -143,8 +149,8 @@ def test_pods_of_a_cluster_fail_and_restarts_of_bus_and_logind_are_survived(
             logind.start()
             wait_for(lambda: len(logind.locks) == 3 and len(logind.held) == 1, 60, agent.log_tail)
 
-            api.put_pod(pod("web", container(command=serving(status=143))))
-            api.put_pod(pod("clean"))
+            api.put_pod(pod("web", container(command=serving(_NOTE, status=143), readinessProbe=_HEEDS)))
+            api.put_pod(pod("clean", container(command=serving(_NOTE), readinessProbe=_HEEDS)))
             for name in ("web", "clean"):
                 agent.wait_pod(name, is_ready)
             logind.announce(True)
