@@ -41,7 +41,7 @@ def test_cgroups_of_any_depth_are_listed_and_removed(tmp_path: Path, name: str, 
         assert found == [True] * (1 + length + 2)
         CgroupFiles().delete_trees((top,))
         assert not top.exists()
-        assert open_descriptors() == descriptors
+        assert open_descriptors() <= descriptors
     finally:
         remove_tree(top)  # pytest cannot
 

@@ -42,7 +42,7 @@ async def test_a_cancelled_wait_leaves_nothing_open(sleeper: "subprocess.Popen[b
             task = group.create_task(process.wait())
             await asyncio.sleep(0)
             task.cancel()
-        assert len(list(Path("/proc/self/fd").iterdir())) == before
+        assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 def test_pidfd_of_an_ended_process_is_not_found() -> None:

@@ -95,7 +95,7 @@ def test_descriptors_are_closed(place: Path) -> None:
     for path in ("missing/x", f"{path_of(50)}/file/x"):
         with pytest.raises(OSError):
             make_file(f"{place}/{path}", 0o644)
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 def test_links_to_links_are_followed_as_far_as_the_kernel_does(place: Path) -> None:

@@ -184,7 +184,7 @@ def test_descriptors_are_closed(root: Path) -> None:
         except (NotFound, Invalid):
             pass
     os.close(safe_path.mkdir_in_root(root, "a/b/c/d"))
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 def test_a_symlink_swapper_never_gets_us_out(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_directory_at_opens_no_link(tmp_path: Path) -> None:
         for name in ("link", "file", "absent"):
             with pytest.raises((NotADirectoryError, FileNotFoundError)), directory_at(top, name):
                 pytest.fail("it was opened")
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 def test_open_regular_at_opens_nothing_but_files(tmp_path: Path) -> None:

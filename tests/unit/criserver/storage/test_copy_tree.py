@@ -33,7 +33,7 @@ def copied(trees: tuple[Path, Path]) -> int:
         finally:
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
-            assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+            assert len(os.listdir("/proc/self/fd")) <= before  # noqa: PTH208
     return peak
 
 

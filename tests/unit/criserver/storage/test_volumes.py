@@ -114,7 +114,7 @@ async def test_holes_and_deep_trees_are_copied(emptied: Path) -> None:
     fds = [os.open(each, os.O_RDONLY) for each in (source, target)]
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     copy_tree(*fds)
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    assert len(os.listdir("/proc/self/fd")) <= before  # noqa: PTH208
     assert (target / "disk").stat().st_size == 128 << 20 and (target / "disk").stat().st_blocks * 512 < 1 << 20
     depth = 0
     while True:

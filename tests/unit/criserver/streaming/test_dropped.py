@@ -90,5 +90,6 @@ async def test_exec_sessions_dropped_at_any_step_leave_nothing(
         # URLs that were never asked for expire; that is the tokens' own test.
         server._tokens._waiting.clear()
         server._unauthenticated.close()  # type: ignore[union-attr]  # it runs
-        await until(lambda: _left(server) == before, 60)
+        # gRPC closes descriptors of earlier tests at any time, so that there may be fewer.
+        await until(lambda: all(left <= before[what] for what, left in _left(server).items()), 60)
         assert list(tmp_path.iterdir()) == []

@@ -104,7 +104,7 @@ def test_tree_of_any_depth_is_counted_with_few_descriptors(tree: Path, siblings:
     assert usage.bytes == du(tree)
     assert usage.inodes == 1 + 400 * (1 + len(siblings)) + 1
     assert usage.complete
-    assert _descriptors() == before
+    assert _descriptors() <= before
     assert most - before < 100
 
 

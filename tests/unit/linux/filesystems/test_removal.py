@@ -77,7 +77,7 @@ def test_a_tree_deeper_than_recursion_and_descriptors_allow(tmp_path: Path) -> N
     os.close(fd)
     remove_tree(top)
     assert not top.exists()
-    assert open_descriptors() == before
+    assert open_descriptors() <= before
 
 
 def test_a_directory_of_many_files(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_directory_on_another_mount_is_left_alone(kernel: str, tmp_path: Path) -
             remove_tree(top)
         assert (precious / "data").read_text() == "x"
         assert not list(top.rglob("other"))
-        assert open_descriptors() == before
+        assert open_descriptors() <= before
     finally:
         for path in top.rglob("mounted"):
             mounts.unmount(str(path))
@@ -175,7 +175,7 @@ def test_removal_that_is_interrupted_is_finished_by_the_next(tmp_path: Path) -> 
     assert top.exists()
     assert sum(1 for _ in removal.removal_steps(parent, "top")) > 3, "it can be interrupted only rarely"
     os.close(parent)
-    assert not top.exists() and open_descriptors() == before
+    assert not top.exists() and open_descriptors() <= before
 
 
 def test_entries_that_the_kernel_refuses_to_remove_keep_no_others(
