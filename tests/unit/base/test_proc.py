@@ -111,8 +111,8 @@ async def test_program_that_writes_more_than_the_limit_is_killed_on_request(stre
 
 async def test_timeout_kills_the_whole_session(tmp_path: Path) -> None:
     marker = tmp_path / "pid"
-    with pytest.raises(proc.ProgramTimeout, match=r"did not end within 0\.5 s") as caught:
-        await proc.run([SH, "-c", f"trap '' TERM; sleep 300 & echo $! > {marker}; wait; sleep 300"], timeout=0.5)
+    with pytest.raises(proc.ProgramTimeout, match="did not end within 2 s") as caught:
+        await proc.run([SH, "-c", f"trap '' TERM; sleep 300 & echo $! > {marker}; wait; sleep 300"], timeout=2)
     assert isinstance(caught.value, Transient)
     await until(lambda: not alive(int(marker.read_text())))
 
@@ -130,9 +130,16 @@ async def test_cancellation_kills_and_reaps(tmp_path: Path) -> None:
 
 async def test_an_outer_timeout_works(tmp_path: Path) -> None:
     marker = tmp_path / "pid"
+
+    async def end(limit: asyncio.Timeout) -> None:
+        await until(lambda: marker.exists() and marker.read_text() != "")
+        limit.reschedule(0.0)
+
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.5):
+        async with asyncio.timeout(None) as limit:
+            ending = asyncio.create_task(end(limit))
             await proc.run([SH, "-c", f"echo $$ > {marker}; sleep 300"], timeout=300)
+    await ending
     assert not Path(f"/proc/{marker.read_text().strip()}").exists()
 
 
@@ -179,7 +186,7 @@ async def test_no_descriptor_is_left_open() -> None:
     before = descriptors()
     for _ in range(5):
         await proc.run(["/bin/true"], timeout=10, input=b"x")
-    await until(lambda: descriptors() == before)
+    await until(lambda: descriptors() <= before)
 
 
 async def test_no_thread_is_started_per_child() -> None:
@@ -205,7 +212,7 @@ async def test_cancellation_at_any_moment_leaks_no_descriptors(rounds: int) -> N
             await asyncio.sleep(0)
         task.cancel()
     assert task.cancelled()
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 async def test_a_second_cancellation_does_not_skip_the_reaping(tmp_path: Path) -> None:
