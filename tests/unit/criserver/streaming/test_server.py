@@ -291,13 +291,13 @@ async def test_connections_without_url_are_limited(tmp_path: Path, monkeypatch: 
 
 
 async def test_connections_without_url_time_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykubelet.base.http.unauthenticated.PATIENCE", 0.3)
+    monkeypatch.setattr("pykubelet.base.http.unauthenticated.PATIENCE", 1.0)
     async with served(tmp_path) as (server, session):
         silent, guessing = await _connected(server), await _connected(server)
         guessing[1].write(b"GET /exec/guessed HTTP/1.1\r\nHost: x\r\n\r\n")
         assert (await guessing[0].readuntil(b"\r\n")).startswith(b"HTTP/1.1 404")
         slow = await session.ws_connect(
-            server.url(Execution("c", ("sh", "-c", "sleep 1; echo still here"), OUTPUT)),
+            server.url(Execution("c", ("sh", "-c", "sleep 2; echo still here"), OUTPUT)),
             protocols=("v4.channel.k8s.io",),
         )
         for reader, writer in (silent, guessing):

@@ -246,7 +246,7 @@ async def test_port_forward_streams_that_make_no_sense(tmp_path: Path, headers: 
 
 
 async def test_half_a_pair_of_streams_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykubelet.criserver.streaming.forward_spdy.CREATION", 0.1)
+    monkeypatch.setattr("pykubelet.criserver.streaming.forward_spdy.CREATION", 1.0)
     async with served(tmp_path) as (server, _), _forwarding(server) as connection:
         error = await connection.open({"streamtype": "error", "port": "80", "requestid": "4"})
         with pytest.raises(StreamResetError):

@@ -101,7 +101,7 @@ async def test_damaged_user_namespace_record_keeps_no_other_from_being_read(
 
 
 async def test_record_on_a_hung_file_system_delays_no_other(dirs: PodDirs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "_DEADLINE", 0.1)
+    monkeypatch.setattr(records, "_DEADLINE", 1.0)
     dirs.resources(GOOD).write_bytes(b'{"containers": {}}')
     allocations, release = AllocationStore(dirs, VirtualClock()), threading.Event()
     original = AllocationStore._read

@@ -29,7 +29,7 @@ def volumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteVolumes:
         return [mount for mount in table if mount.path.startswith(path)]
 
     monkeypatch.setattr(remote_volumes, "mounts_below", below)
-    return RemoteVolumes(dirs=dirs, blocking=BlockingJobs(0.3), timeout=1.0)
+    return RemoteVolumes(dirs=dirs, blocking=BlockingJobs(1.0), timeout=1.0)
 
 
 async def test_nfs_mount_is_unmounted(volumes: RemoteVolumes, monkeypatch: pytest.MonkeyPatch) -> None:

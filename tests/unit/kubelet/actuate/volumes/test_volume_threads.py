@@ -54,19 +54,20 @@ async def test_a_hung_job_fails_after_the_deadline_and_others_go_on(gate: Gate) 
     blocking = BlockingJobs(0.05)
     with pytest.raises(Transient, match=r"has not ended within 0\.05 s"):
         await blocking.run("a", lambda: gate.job("hung"))
-    assert await blocking.run("b", lambda: "fine") == "fine"
+    assert await BlockingJobs(30).run("b", lambda: "fine") == "fine"
 
 
 async def test_the_next_job_of_the_same_pod_waits_for_the_hung_one(gate: Gate) -> None:
     blocking = BlockingJobs(0.05)
     with pytest.raises(Transient):
         await blocking.run("a", lambda: gate.job("first"))
+    await until(lambda: gate.began)
     with pytest.raises(Transient):
         await blocking.run("a", lambda: gate.job("second"))
     assert gate.began == ["first"]
     gate.event.set()
     await until(lambda: gate.ended == ["first"])
-    assert await blocking.run("a", lambda: gate.job("third")) == "third"
+    assert await BlockingJobs(30).run("a", lambda: gate.job("third")) == "third"
 
 
 async def test_a_cancelled_job_is_waited_for(gate: Gate) -> None:

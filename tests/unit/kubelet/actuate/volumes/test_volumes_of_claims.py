@@ -110,14 +110,14 @@ async def test_local_volume_whose_ownership_takes_longer_than_the_deadline_is_se
         os.close(fd)
 
     def slow(path: str, group: int, policy: str, *, progress: ChangeProgress) -> None:
-        threading.Event().wait(4 * kit.config.deadline)
+        threading.Event().wait(2 * kit.config.deadline)
         changed.append(os.path.realpath(path))
 
     monkeypatch.setattr("pykubelet.kubelet.actuate.volumes.kinds.local.give_to_group", slow)
     monkeypatch.setattr("pykubelet.linux.filesystems.mounts.bind", lambda *_, **__: None)
     monkeypatch.setattr("pykubelet.linux.filesystems.mounts.detached_bind", bound)
     deps = VolumeDeps(images=Images(), claims=claims, telemetry=kit.telemetry)
-    kit.config = VolumeConfig(deadline=0.1)
+    kit.config = VolumeConfig(deadline=0.5)
     kit.manager = VolumeManager(dirs=kit.dirs, deps=deps, config=kit.config)
     pod = using("c")
     pod = replace(pod, spec=replace(pod.spec, security_context=PodSecurityContext(fs_group=os.getgid())))

@@ -57,7 +57,7 @@ async def rig() -> AsyncIterator[Rig]:
         api.put("serviceaccounts", "robot")
         touched: list[frozenset[PodUID]] = []
         certificates = PodCertificates(
-            client=api.client, touched=touched.append, clock=api.clock, patience=0.3, rand=lambda: 0.0
+            client=api.client, touched=touched.append, clock=api.clock, patience=1.0, rand=lambda: 0.0
         )
         async with running(*certificates.parts().values()):
             yield Rig(api, certificates, touched)

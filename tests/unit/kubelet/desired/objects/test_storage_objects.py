@@ -63,7 +63,7 @@ async def test_drivers_are_followed_from_the_first_that_is_needed(rig: Rig) -> N
     assert found is not None and found.spec.attach_required is False
     assert await rig.storage.driver("other") is None
     rig.api.put("csidrivers", "other", namespace="", prefix=STORAGE, spec={})
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while await rig.storage.driver("other") is None:
             await settle()
 

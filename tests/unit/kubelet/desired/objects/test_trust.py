@@ -125,7 +125,7 @@ class Rig:
 async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
         touched: list[frozenset[PodUID]] = []
-        bundles = TrustBundles(client=api.client, touched=touched.append, clock=api.clock, patience=0.5)
+        bundles = TrustBundles(client=api.client, touched=touched.append, clock=api.clock, patience=1.0)
         async with running(*bundles.parts().values()):
             yield Rig(api, bundles, touched)
 

@@ -77,7 +77,7 @@ def hung_up(client: socket.socket) -> bool:
 
 async def answer(reader: asyncio.StreamReader) -> bytes:
     """Read to the end; empty if the connection was reset."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         try:
             return await reader.readuntil(b"hello")
         except asyncio.IncompleteReadError as error:
@@ -110,11 +110,11 @@ async def test_slow_first_request_is_closed() -> None:
 
 
 async def test_connection_after_its_first_request_stays_open() -> None:
-    async with listening(first_request=0.1) as (listener, port), connected(port) as (reader, writer):
+    async with listening(first_request=1.0) as (listener, port), connected(port) as (reader, writer):
         for _ in range(2):
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert (await answer(reader)).startswith(b"HTTP/1.1 200")
-            await asyncio.wait([asyncio.get_running_loop().create_future()], timeout=0.15)
+            await asyncio.wait([asyncio.get_running_loop().create_future()], timeout=1.2)
         assert listener.connections == 1
 
 

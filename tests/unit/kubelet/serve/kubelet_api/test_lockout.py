@@ -236,7 +236,7 @@ async def test_clients_of_streams_are_asked_whether_they_still_live(
 
 
 async def test_client_that_does_not_read_loses_its_place_at_the_deadline(world: NodeWorld) -> None:
-    world.change(slots=SlotLimits(short=1, short_per_user=1, streams=1, streams_per_user=1, deadline=0.5))
+    world.change(slots=SlotLimits(short=1, short_per_user=1, streams=1, streams_per_user=1, deadline=2.0))
     large = {"kind": "x" * 8_000_000}
     world.server_deps = replace(
         world.server_deps, effective=replace(world.server_deps.effective, configuration=lambda: large)
@@ -244,14 +244,14 @@ async def test_client_that_does_not_read_loses_its_place_at_the_deadline(world: 
     async with running_server(world) as server, client_of(world, server) as client, tls(world, server) as (_, writer):
         writer.write(b"GET /configz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer first\r\n\r\n")
         refused = False
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (found := await status(client, "/pods", "second")) == 429 or not refused:
                 refused |= found == 429
         assert found == 200
 
 
 async def test_request_beyond_its_deadline_gets_an_error(world: NodeWorld) -> None:
-    world.change(slots=SlotLimits(short=1, short_per_user=1, streams=1, streams_per_user=1, deadline=0.05))
+    world.change(slots=SlotLimits(short=1, short_per_user=1, streams=1, streams_per_user=1, deadline=1.0))
 
     async def hangs() -> None:
         await asyncio.Event().wait()
@@ -260,7 +260,7 @@ async def test_request_beyond_its_deadline_gets_an_error(world: NodeWorld) -> No
     async with running_server(world) as server, client_of(world, server) as client:
         async with client.get("/runningpods/", "first") as response:
             assert response.status == 503
-            assert "GET /runningpods/ timed out after 0.05 s" in await response.text()
+            assert "GET /runningpods/ timed out after 1 s" in await response.text()
         assert await status(client, "/pods", "second") == 200
 
 
