@@ -15,6 +15,7 @@ from pykubelet.base.spdy.codec import Decoder, Encoder
 from pykubelet.base.spdy.connection import Bounds
 from pykubelet.base.spdy.frames import Data, Frame, GoAway, HeadersFrame, Ping, RstStream, SynReply, SynStream
 from pykubelet.base.units import KIB, MIB
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.wait import settle, steps_of_another_task, until
 from tests.unit.base.spdy.frames import FRAMES
 
@@ -261,15 +262,21 @@ async def test_a_peer_that_asks_and_never_listens() -> None:
         assert connection.ended.is_set()
 
 
-async def _answered(peer: Peer, number: int, within: float = 0.2) -> bool:
-    """Whether the connection still reads: it answers a ping soon."""
+async def _answered(peer: Peer, number: int) -> None:
+    """The connection still reads: it answers a ping."""
     await peer.send(Ping(number))
-    with suppress(TimeoutError):
-        async with asyncio.timeout(within):
+    async with asyncio.timeout(20 * PATIENCE):
+        while await peer.receive() != Ping(number):
+            pass
+
+
+async def _silent(peer: Peer, number: int) -> None:
+    """The connection has stopped reading: it answers no ping."""
+    await peer.send(Ping(number))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
             while await peer.receive() != Ping(number):
                 pass
-            return True
-    return False
 
 
 @asynccontextmanager
@@ -290,35 +297,35 @@ async def _filled(bounds: Bounds, *sizes: int) -> AsyncIterator[tuple[list[SpdyS
 async def test_streams_that_hold_too_much_together_stop_the_connection_until_one_is_read() -> None:
     bounds = Bounds(held=64 * KIB, held_total=128 * KIB, linger=0.0)
     async with _filled(bounds, 60 * KIB, 60 * KIB, 60 * KIB) as (made, peer):
-        assert not await _answered(peer, 1)
-        assert sum(stream.held for stream in made) == 180 * KIB
+        await until(lambda: sum(stream.held for stream in made) == 180 * KIB)
+        await _silent(peer, 1)
         assert len(await made[0].read()) == 60 * KIB
-        assert await _answered(peer, 3)
+        await _answered(peer, 3)
 
 
 async def test_streams_that_hold_little_together_do_not_stop_the_connection() -> None:
     bounds = Bounds(held=64 * KIB, held_total=128 * KIB, linger=0.0)
     async with _filled(bounds, 40 * KIB, 40 * KIB, 40 * KIB) as (_, peer):
-        assert await _answered(peer, 1)
+        await _answered(peer, 1)
 
 
 async def test_stream_that_is_reset_holds_nothing_any_more() -> None:
     bounds = Bounds(held=1 * KIB, held_total=2 * KIB, linger=0.0)
     async with _filled(bounds, 2 * KIB) as (made, peer):
         for number in range(1, 5):
-            assert not await _answered(peer, 2 * number + 99)
+            await _silent(peer, 2 * number + 99)
             made[-1].reset()
-            assert await _answered(peer, 2 * number + 199)
+            await _answered(peer, 2 * number + 199)
             await peer.send(SynStream(2 * number + 1), Data(2 * number + 1, b"x" * 2 * KIB))
 
 
 async def test_stream_that_is_ignored_holds_nothing() -> None:
     bounds = Bounds(held=1 * KIB, held_total=2 * KIB, linger=0.0)
     async with _filled(bounds, 2 * KIB) as (made, peer):
-        assert not await _answered(peer, 1)
+        await _silent(peer, 1)
         made[0].ignore()
         await peer.send(Data(1, b"x" * 10 * KIB))
-        assert await _answered(peer, 3)
+        await _answered(peer, 3)
         assert made[0].held == 0
 
 
@@ -374,10 +381,10 @@ async def test_frames_of_one_peer_leave_others_their_turn(make: Callable[[Encode
     """Thousands of frames that came together are not handled in one go; those that open streams are expensive."""
     async with _peer(lambda _: True) as (_, peer), steps_of_another_task() as steps:
         frames = make(Encoder())
-        assert await _answered(peer, 1, 20)
+        await _answered(peer, 1)
         before = steps.count
         await peer.send_bytes(frames)
-        assert await _answered(peer, 3, 20)
+        await _answered(peer, 3)
         assert steps.count - before > least
 
 
