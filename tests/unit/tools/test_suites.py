@@ -75,7 +75,16 @@ def test_rules_of_the_code_base_are_tested_by_make_lint_and_by_no_other_suite() 
 
 def test_two_run_at_once_and_what_measures_time_alone(tmp_path: Path) -> None:
     note = tmp_path / "notes"
-    text = f"import time; n = open({str(note)!r}, 'a', 1); print('+', file=n); time.sleep(0.5); print('-', file=n)"
+    text = f"""
+import time
+with open({str(note)!r}, 'a+', 1) as notes:
+    print('+', file=notes)
+    deadline = time.monotonic() + 60
+    while notes.seek(0) or notes.read().count('+') < 2:  # the first waits for the one beside it
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    print('-', file=notes)
+"""
     suites = [Suite(f"s{number}", script(text)) for number in range(3)]
     outcomes = played(tmp_path, *suites, Suite("timing", script(text), alone=True))
     assert {outcome.status for outcome in outcomes.values()} == {0}
