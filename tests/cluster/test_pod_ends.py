@@ -35,11 +35,12 @@ def test_deleted_pod_serves_until_its_probe_fails_or_it_ends(cluster: Cluster) -
 def test_pod_over_its_deadline_fails_when_its_container_has_ended(cluster: Cluster) -> None:
     """A Job replaces a pod as soon as its phase is terminal."""
     main = container(command=lingering())
-    cluster.run(pod("late", main, activeDeadlineSeconds=3, terminationGracePeriodSeconds=120))
+    # The deadline is longer than a start takes on a busy machine: a pod may reach it before its container runs.
+    cluster.run(pod("late", main, activeDeadlineSeconds=8, terminationGracePeriodSeconds=120))
+    cluster.ready("late")
     cluster.wait_asked("late")
-    running = cluster.api.find_pod("late")
-    assert running is not None and (running.status.phase, running.status.reason) == ("Running", "")
-    assert not is_ready(running)
+    running = cluster.until("late", lambda p: not is_ready(p))
+    assert (running.status.phase, running.status.reason) == ("Running", "")
     cluster.agent.exec("late", "touch /tmp/end")
     failed = cluster.until("late", lambda p: p.status.phase not in ("Pending", "Running"))
     state = container_status(failed).state
@@ -55,7 +56,8 @@ def test_hook_goes_on_until_its_container_is_killed(cluster: Cluster) -> None:
         command=sh(f"trap '{look}' TERM\nwhile :; do sleep 3600 & wait $!; done"),
         lifecycle={"preStop": exec_handler("echo $$ >/tmp/hook; while :; do sleep 600; done")},
     )
-    cluster.run(pod("hooked", main, activeDeadlineSeconds=1, terminationGracePeriodSeconds=1))
+    # Time enough for the start, and for the hook to begin, on a busy machine.
+    cluster.run(pod("hooked", main, activeDeadlineSeconds=8, terminationGracePeriodSeconds=4))
     state = container_status(cluster.until("hooked", lambda p: p.status.phase == "Failed")).state
     assert state is not None and state.terminated is not None
     assert (state.terminated.exit_code, state.terminated.message) == (0, "runs")
