@@ -94,7 +94,7 @@ def test_a_node_joins_by_a_token_and_renews_its_certificates(
         agent.start(wait=False)
         wait_for(lambda: "certificate request exists already" in agent.log_tail(), 30.0, agent.log_tail)
         assert len(api.get(REQUESTS)["items"]) == 1
-        sign(api, apiserver, first, timedelta(seconds=30))
+        sign(api, apiserver, first, timedelta(seconds=30 * PATIENCE))
     agent.wait_ready()
     current = agent.home / "pki" / "kubelet-client-current.pem"
     assert current.is_symlink() and current.stat().st_mode & 0o777 == 0o600
@@ -107,7 +107,7 @@ def test_a_node_joins_by_a_token_and_renews_its_certificates(
     assert set(serving["spec"]["usages"]) == {"digital signature", "server auth"}
     authority = apiserver.authority.certificate.subject
     assert shown(agent).issuer != authority
-    sign(api, apiserver, serving, timedelta(seconds=15))
+    sign(api, apiserver, serving, timedelta(seconds=15 * PATIENCE))
     wait_for(lambda: shown(agent).issuer == authority, 20.0, agent.log_tail)
     first_shown = shown(agent)
     names = first_shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -121,7 +121,7 @@ def test_a_node_joins_by_a_token_and_renews_its_certificates(
     before = current.resolve()
     second = wait_for_request(api, _CLIENT, agent)
     assert second["spec"]["username"] == f"system:node:{NODE}"
-    sign(api, apiserver, second, timedelta(seconds=8))
+    sign(api, apiserver, second, timedelta(seconds=8 * PATIENCE))
     wait_for(lambda: current.resolve() != before, 20.0, agent.log_tail)
 
     # A node whose certificate was not renewed in time gets one by its token, without a restart.
