@@ -101,7 +101,7 @@ def test_watches_that_are_slow_or_too_old_lose_nothing(newer: Cluster, fake: Fak
     newer.run(pod("old"))
     before = newer.ready("old")
     # The watch breaks, the next one is slow and fails, and then its resource version has expired.
-    fake.fail(Fault("pods.*watch=true", delay=1.0, status=500), Fault("pods.*watch=true", truncate=True))
+    fake.fail(Fault("pods.*watch=true", delay=4.0, status=500), Fault("pods.*watch=true", truncate=True))
     fake.break_watches()
     newer.run(pod("unseen"))
     newer.api.delete_pod("unseen", 0)
@@ -269,6 +269,11 @@ def _conditions(pod: Pod) -> dict[str, PodCondition]:
     return {each.type: each for each in pod.status.conditions}
 
 
+def _pending(pod: Pod) -> str:
+    """The reason why a resize is pending; empty: none is."""
+    return _conditions(pod).get("PodResizePending", PodCondition()).reason
+
+
 def _has_size(cpu: str, memory: str) -> Callable[[Pod], bool]:
     """Wait until the pod runs with these limits and no resize is pending."""
 
@@ -372,11 +377,11 @@ def test_deferred_resize_survives_restart(newer: Cluster) -> None:
     newer.agent.start()
     asked = datetime.now(UTC).replace(microsecond=0)
     _resize(newer, "small", "100m", f"{there + 1}Mi")
-    refused = newer.until("small", lambda p: _conditions(p)["PodResizePending"].reason == "Infeasible")
+    refused = newer.until("small", lambda p: _pending(p) == "Infeasible")
     since = _conditions(refused)["PodResizePending"].last_transition_time
     assert since is not None and since >= asked, "the time is that of the reason before"
     _resize(newer, "small", "100m", "300Mi")
-    newer.until("small", lambda p: _conditions(p)["PodResizePending"].reason == "Deferred")
+    newer.until("small", lambda p: _pending(p) == "Deferred")
     newer.delete("large")
     found = newer.until("small", _has_size("100m", "300Mi"))
     assert container_status(found).container_id == before.container_id

@@ -255,7 +255,8 @@ def test_pod_deleted_while_agent_is_down_leaves_no_volumes(storage: Storage) -> 
     storage.until(lambda: len(storage.calls("NodeUnstageVolume")) > unstaged)
     assert len(storage.calls("NodeUnpublishVolume")) > unpublished
     storage.until(lambda: not (cluster.agent.root / "pods" / made["metadata"]["uid"]).exists())
-    assert not list((cluster.agent.root / "plugins/kubernetes.io/csi" / DRIVER).iterdir())
+    staged = cluster.agent.root / "plugins/kubernetes.io/csi" / DRIVER
+    storage.until(lambda: not list(staged.iterdir()))
 
 
 def test_read_only_inline_volume_cannot_be_written_whatever_its_driver_does(storage: Storage) -> None:
