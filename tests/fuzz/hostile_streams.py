@@ -110,7 +110,7 @@ async def _run_attack(kind: str, head: Head, make: Callable[[Ports], bytes], lis
             measuring = measured() if len(data) > _CHUNK else nullcontext(lambda: 0)
             with watched_connections() as broken, measuring as peak:
                 await attack(server.url(target(kind, ports)), head, data, listens)
-                await until(lambda: not server._serving, 10)
+                await until(lambda: not server._serving, 60)
                 assert peak() < PEAK
             assert broken == []
             assert server._sessions.taken == 0
