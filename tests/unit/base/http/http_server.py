@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pykubelet.testing.free_ports import free_port
+
 # A key for tests only: no client trusts it.
 _PEM = """\
 -----BEGIN PRIVATE KEY-----
@@ -109,10 +111,9 @@ def server_context() -> ssl.SSLContext:
     return context
 
 
-async def closed_port() -> int:
-    """A port of 127.0.0.1 on which no process listens."""
-    listener = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
-    port: int = listener.sockets[0].getsockname()[1]
-    listener.close()
-    await listener.wait_closed()
-    return port
+def closed_port() -> int:
+    """A port of 127.0.0.1 on which no process listens.
+
+    It is not ephemeral: the kernel could give such a port to another process, or to the connection to it itself.
+    """
+    return free_port()

@@ -98,7 +98,7 @@ async def test_a_body_that_never_ends_is_no_answer(getter: HttpGetter) -> None:
 
 
 async def test_get_without_listener_fails(getter: HttpGetter) -> None:
-    port = await closed_port()
+    port = closed_port()
     with pytest.raises(HttpGetFailed, match=f"connect to 127.0.0.1 port {port}: Connection refused") as caught:
         await getter.get(local(port), 5)
     assert isinstance(caught.value, Transient)

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import socket
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ from pykubelet.criserver.images.registry import HostConfig, http
 from pykubelet.criserver.images.registry.bandwidth import DownloadPace
 from pykubelet.criserver.images.registry.http import Request, _redirected, open_wire
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.free_ports import free_port
 from tests.unit.base.http.http_server import http_server
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
 from tests.unit.criserver.images.world import DIFFS, LAYERS, World, check
@@ -727,8 +726,7 @@ async def test_registry_whose_head_takes_too_long_is_unavailable(monkeypatch: py
 
 
 async def test_unreachable_registry_is_described_without_words_about_tls() -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     with pytest.raises(RegistryUnavailable) as caught:
         async with open_wire() as wire, wire.send(Request(f"http://127.0.0.1:{port}/v2/")):
             pass

@@ -100,7 +100,7 @@ async def test_health_service_without_an_answer_times_out() -> None:
 
 
 async def test_closed_port_is_a_failure() -> None:
-    port = await closed_port()
+    port = closed_port()
     seen = await ask(port)
     assert seen.verdict is ProbeVerdict.FAILURE
     assert seen.message.startswith(f'error: failed to connect service at "127.0.0.1:{port}": ')

@@ -213,7 +213,7 @@ async def test_https_with_any_certificate(handlers: ProbeHandlers) -> None:
 
 
 async def test_no_http_answer_is_a_failure(handlers: ProbeHandlers) -> None:
-    port = await closed_port()
+    port = closed_port()
     seen = await handlers.probe(target(http(port)))
     message = f'Get "http://127.0.0.1:{port}/": connect to 127.0.0.1 port {port}: Connection refused'
     assert seen == ProbeObservation(ProbeVerdict.FAILURE, message)
