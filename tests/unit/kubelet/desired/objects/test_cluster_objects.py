@@ -259,7 +259,7 @@ async def test_no_token_is_requested_for_an_ending_pod(rig: Rig, fate: str) -> N
 
 async def test_number_of_concurrent_early_token_requests_is_limited(rig: Rig) -> None:
     rig.api.put("serviceaccounts", "robot")
-    rig.api.fake.faults = [Fault("POST", delay=1.0, times=4)]
+    rig.api.fake.faults = [Fault("POST", delay=2.0, times=4)]
     pods = [pod(str(number), token=True) for number in range(10)]
     for value in pods:
         rig.objects.expect(value)
