@@ -317,6 +317,6 @@ def test_running_container_without_record_is_not_removed(server: PrivateCriServe
         for note in ("conmon.pid", "pid"):
             os.kill(int((place / note).read_text()), signal.SIGKILL)
     server.start()
-    assert [place for place in places[:3] if place.exists()] == [], server.log.read_text()[-2000:]
+    wait_for(lambda: not any(place.exists() for place in places[:3]), 20, lambda: server.log.read_text()[-2000:])
     wait_for(lambda: not list(places[3].iterdir()) and sandbox not in str(_addresses(server)), 10, server.log.read_text)
     remove_cgroups(f"/{directory.name}")

@@ -74,9 +74,10 @@ def test_pods_are_reconciled_after_runtime_outage(
         20 if how is signal.SIGSTOP else _OUTAGE_SECONDS,
         lambda: f"the runtime's absence is not told\n{agent.log_tail()}",
     )
-    assert any(event.reason == "ContainerRuntimeNotReady" for event in _node_events(agent))
+    reason = "ContainerRuntimeNotReady"
+    wait_for(lambda: reason in {event.reason for event in _node_events(agent)}, 20, agent.log_tail)
     assert kept in agent.pods(), "the agent is not responding while the runtime is away"
-    assert not is_ready(agent.pod(new))
+    assert not is_ready(agent.wait_pod(new, lambda _: True))
     # The length of the outage is the scenario: calls are refused or hang for this time, whatever has been told of it.
     time.sleep(max(0.0, start + _OUTAGE_SECONDS - time.monotonic()))
     if how is signal.SIGSTOP:
