@@ -62,6 +62,8 @@ class FakeRegistry:
     """Set when the first one waits."""
     delay: dict[str, float] = field(default_factory=dict)
     """Seconds that blobs take."""
+    gates: dict[str, asyncio.Event] = field(default_factory=dict)
+    """Events that the answers with blobs wait for."""
     most: int = 0
     """Highest number of layers that were requested at a time."""
     ranges: bool = True
@@ -240,6 +242,8 @@ class FakeRegistry:
         self.most = max(self.most, self._running)
         try:
             await asyncio.sleep(self.delay.get(request.match_info["target"], 0))
+            if gate := self.gates.get(request.match_info["target"]):
+                await gate.wait()
             if self.pause is not None:
                 await response.write(part[: len(part) // 2])
                 part = part[len(part) // 2 :]

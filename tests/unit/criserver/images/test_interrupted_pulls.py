@@ -11,6 +11,7 @@ import pytest
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid
+from pykubelet.base.units import Bytes
 from pykubelet.criserver.images import ImageManager
 from pykubelet.criserver.images.content import BlobWriter, ContentStore
 from pykubelet.criserver.images.image_types import RegistryUnavailable
@@ -171,10 +172,14 @@ async def test_next_server_goes_on_with_an_interrupted_pull(registry: FakeRegist
 
 async def test_next_server_keeps_the_whole_blobs_of_an_interrupted_pull(registry: FakeRegistry, tmp_path: Path) -> None:
     registry.add_image("a:1", LAYERS[:2], DIFFS[:2])
-    registry.delay = {DIFFS[1]: 0.3}
+    registry.gates = {DIFFS[1]: asyncio.Event()}
     registry.blobs[DIFFS[1]] = LAYERS[1][:-1]
+    former = World(tmp_path)
+    pull = asyncio.create_task(former.images.pull(f"{registry.host}/a:1"))
+    await until(lambda: former.content.has(DIFFS[0], Bytes(len(LAYERS[0]))))
+    registry.gates[DIFFS[1]].set()
     with pytest.raises(RegistryUnavailable):
-        await World(tmp_path).images.pull(f"{registry.host}/a:1")
+        await pull
     registry.blobs[DIFFS[1]] = LAYERS[1]
     world = World(tmp_path)
     await world.images.recover()

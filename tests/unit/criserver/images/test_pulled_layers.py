@@ -51,13 +51,14 @@ async def test_layers_that_wait_for_one_below_take_little_memory(registry: FakeR
     """A registry may send that one for days; 125,000 tasks of an image of 500 layers took 80 MB."""
     below, above = tar([directory("etc")]), tar([entry("etc/own")])
     name = _add(registry, "app:1", below, *[above] * 20)
-    registry.delay = {digest(below): 7.0}
+    registry.gates = {digest(below): asyncio.Event()}
     pull = asyncio.create_task(stores.images.pull(name))
     await until(lambda: len(list(stores.layers.trash.directory.iterdir())) == 20)  # what they were unpacked to
     await settle()
     assert sum(isinstance(each, asyncio.Task) for each in gc.get_objects()) < 60
     pull.cancel()
     await asyncio.wait((pull,))
+    registry.gates[digest(below)].set()
     await until(lambda: not registry._running)
 
 

@@ -25,12 +25,15 @@ from tests.unit.criserver.images.world import DIFFS, LAYERS, NoUnpacking, World,
 
 async def test_data_of_an_interrupted_pull_is_not_fetched_again(registry: FakeRegistry, tmp_path: Path) -> None:
     registry.add_image("app:1", LAYERS[:2], DIFFS[:2])
-    registry.delay = {DIFFS[1]: 0.3}
+    registry.gates = {DIFFS[1]: asyncio.Event()}
     missing = registry.blobs.pop(DIFFS[1])
     registry.blobs[DIFFS[1]] = missing[:-1]
     world = World(tmp_path)
+    pull = asyncio.create_task(world.images.pull(f"{registry.host}/app:1"))
+    await until(lambda: world.content.has(DIFFS[0], Bytes(len(LAYERS[0]))))
+    registry.gates[DIFFS[1]].set()
     with pytest.raises(RegistryUnavailable, match="failed to pull image"):
-        await world.images.pull(f"{registry.host}/app:1")
+        await pull
     registry.blobs[DIFFS[1]] = missing
     registry.seen.clear()
     check(world, await world.images.pull(f"{registry.host}/app:1"))
