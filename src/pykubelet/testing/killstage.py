@@ -22,6 +22,7 @@ from pykubelet.testing.agent import wait_for
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.leakcheck import Scope, Snapshot, diff, snapshot
 from pykubelet.testing.patience import PATIENCE
+from pykubelet.testing.wait import until
 
 _PROGRAM = (
     "trap 'exit 0' TERM; grep -q content /volume/given && touch /volume/own || exit 4; "
@@ -254,10 +255,16 @@ class Pod:
         assert status.state == pb.CONTAINER_RUNNING, status
         self.started = True
 
+    def _ticks(self) -> bool:
+        return self.log.exists() and b"tick" in self.log.read_bytes()
+
     async def down(self, client: CriClient) -> None:
         """Remove the pod from any state."""
         for each in await client.list_containers():
             if each.state == pb.CONTAINER_RUNNING:
+                if self.started:
+                    # Before, the program may not heed SIGTERM, or end in another way.
+                    await until(self._ticks, 20 * PATIENCE)
                 await client.stop_container(ContainerID(each.id), 5)
             status = (await client.container_status(ContainerID(each.id))).status
             if self.started:
