@@ -6,7 +6,9 @@ event loop busy in this way. Here a response may begin with a few informational 
 beyond that the connection is closed with an error. So it is if much arrives after the head that is no body: for aiohttp
 the extension of a chunk, and trailers, may have no end. Every error reaches the reader of the body: aiohttp reports
 none of a malformed chunk after the head, and stops its read timeout, so that the reader would wait for ever, for
-example for a watch that a broken proxy garbles. A TLS connection that is abandoned in the middle of a response
+example for a watch that a broken proxy garbles. A connection that brings a response before its request is closed, too:
+aiohttp would take it for the response to the next one, and no timeout of that one, nor the connection's end, would
+reach the reader of its body. A TLS connection that is abandoned in the middle of a response
 is closed at once; asyncio would wait 30 s for the peer's close_notify.
 """
 
@@ -71,6 +73,9 @@ class _Handler(ResponseHandler):
 
     def data_received(self, data: bytes) -> None:
         """Parse received bytes; until the final response begins, in small pieces that are counted."""
+        if data and self._is_idle():
+            self._refuse("a response without a request")
+            return
         rest = memoryview(data)
         while rest and not self._answered and self._parser is not None and self._exception is None:
             piece, rest = bytes(rest[:_PIECE]), rest[_PIECE:]
@@ -101,6 +106,11 @@ class _Handler(ResponseHandler):
         if body is not None and not body.is_eof() and body.exception() is None:
             known = isinstance(exc, aiohttp.ClientError)
             body.set_exception(exc if known else aiohttp.ClientPayloadError(" ".join(str(exc).split())))
+
+    def _is_idle(self) -> bool:
+        """Whether the response is complete, and the connection was not upgraded."""
+        complete = self._answered and self._body is not None and self._body.is_eof()
+        return complete and not self.upgraded and self._exception is None
 
     def _go_on(self) -> None:
         reason = ""
