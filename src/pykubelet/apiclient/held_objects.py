@@ -106,7 +106,7 @@ class HeldObjects(Generic[T]):
             weight, value = self._weights[key], self._items[key]
             if self._total <= room:
                 return
-            if self._totals[key[0]] <= MAX_OF_NAMESPACE:
+            if self._totals[key[0]] <= self._room_of_namespace():
                 continue
             old = before.get(key)
             is_held = old is not None and _same(meta_of(old), meta_of(value))
@@ -119,8 +119,15 @@ class HeldObjects(Generic[T]):
             else:
                 self._drop(key)
 
-    def _order_of_leaving_out(self, key: Key) -> tuple[bool, int, Key]:
-        return _is_ending(self._items[key]), -self._weights[key], key
+    def _order_of_leaving_out(self, key: Key) -> tuple[bool, int, int, Key]:
+        return _is_ending(self._items[key]), -self._totals[key[0]], -self._weights[key], key
+
+    def _room_of_namespace(self) -> int:
+        """Return the bytes for a namespace beyond the maximum of all.
+
+        So all namespaces together take at most two and a half times that maximum, half of it only small ones.
+        """
+        return max(min(MAX_OF_NAMESPACE, (2 * MAX_TOTAL - self._total) // 4), (5 * MAX_TOTAL // 2 - self._total) // 32)
 
     def _hold(self, key: Key, value: T, weight: int) -> None:
         more = weight - self._weights.get(key, 0)
@@ -144,9 +151,7 @@ class HeldObjects(Generic[T]):
         more = event.weight - self._weights.get(key, 0)
         if self._total + more <= MAX_TOTAL + (MAX_ENDING if _is_ending(event.object) else 0):
             return None
-        # So all namespaces together take at most twice the maximum.
-        room = min(MAX_OF_NAMESPACE, (2 * MAX_TOTAL - self._total) // 4)
-        if self._totals.get(key[0], 0) + more <= room:
+        if self._totals.get(key[0], 0) + more <= self._room_of_namespace():
             return None
         return UnreadObject(identity_of(event.meta), too_large(event.weight), event.weight, _is_ending(event.object))
 

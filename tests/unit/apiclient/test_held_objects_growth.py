@@ -93,3 +93,41 @@ def test_namespaces_without_objects_are_forgotten() -> None:
         held.put(WatchEvent(WatchType.ADDED, meta, Pod(metadata=meta), weight=1))
         held.remove((f"job{number}", "a"))
     assert not held._totals
+
+
+def test_objects_of_many_namespaces_that_grow_do_not_add_up() -> None:
+    held, known = HeldObjects[Pod](), list[tuple[str, str]]()
+    for turn in range(8):
+        new = [(f"{turn}-{number}", f"{number}-{each}") for number in range(4) for each in range(5)]
+        read = [pod(name, 4500, namespace=namespace) for namespace, name in new]
+        relist(held, *read, *(pod(name, 40_000, namespace=namespace) for namespace, name in known))
+        known += new
+    assert kept(held) <= 2 * TOTAL
+
+
+def test_objects_of_many_namespaces_that_grew_keep_out_no_small_namespace() -> None:
+    held, known = HeldObjects[Pod](), list[tuple[str, str]]()
+    for turn in range(8):
+        new = [(f"{turn}-{number}", f"{number}-{each}") for number in range(4) for each in range(5)]
+        read = [pod(name, 4500, namespace=namespace) for namespace, name in new]
+        victim = pod(f"victim{turn}", 500, namespace="few")
+        relist(held, victim, *read, *(pod(name, 40_000, namespace=namespace) for namespace, name in known))
+        assert ("few", f"victim{turn}") in held.items
+        known += new
+
+
+def test_many_namespaces_that_fill_the_memory_keep_out_no_new_object_of_a_small_one() -> None:
+    held = HeldObjects[Pod]()
+
+    def put(namespace: str, name: str, weight: int) -> bool:
+        meta = ObjectMeta(namespace=namespace, name=name, uid=f"{namespace}-{name}")
+        return held.put(WatchEvent(WatchType.ADDED, meta, Pod(metadata=meta), weight=weight)) is None
+
+    assert put("few", "first", 400)
+    for number in range(30):
+        for weight in (5500, 2000, 700, 250, 100, 50):
+            count = 0
+            while put(f"n{number}", f"{weight}-{count}", weight):
+                count += 1
+    assert put("few", "second", 150)
+    assert held._total <= 2.5 * TOTAL
