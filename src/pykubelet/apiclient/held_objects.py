@@ -149,7 +149,7 @@ class HeldObjects(Generic[T]):
             return UnreadObject(event.meta, event.fault)
         key = key_of(event.meta)
         more = event.weight - self._weights.get(key, 0)
-        if self._total + more <= MAX_TOTAL + (MAX_ENDING if _is_ending(event.object) else 0):
+        if more <= 0 or self._total + more <= MAX_TOTAL + (MAX_ENDING if _is_ending(event.object) else 0):
             return None
         if self._totals.get(key[0], 0) + more <= self._room_of_namespace():
             return None

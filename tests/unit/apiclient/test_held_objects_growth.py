@@ -131,3 +131,15 @@ def test_many_namespaces_that_fill_the_memory_keep_out_no_new_object_of_a_small_
                 count += 1
     assert put("few", "second", 150)
     assert held._total <= 2.5 * TOTAL
+
+
+def test_change_that_takes_no_more_memory_is_held_whatever_others_take() -> None:
+    held = HeldObjects[Pod]()
+
+    def put(namespace: str, weight: int, version: str) -> bool:
+        meta = ObjectMeta(namespace=namespace, name="a", uid=namespace, resource_version=version)
+        return held.put(WatchEvent(WatchType.MODIFIED, meta, Pod(metadata=meta), weight=weight)) is None
+
+    assert put("first", 80_000, "1") and put("second", 30_000, "2"), "together beyond the maximum"
+    assert put("first", 80_000, "3") and put("first", 79_000, "4")
+    assert held.items["first", "a"].metadata.resource_version == "4" and not held.unread
