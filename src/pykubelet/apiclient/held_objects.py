@@ -92,7 +92,7 @@ class HeldObjects(Generic[T]):
         too_large = {key: each for key, each in self._unread.items() if each.weight}
         if not too_large:
             return False
-        if self._has_shrunk and self._total + min(each.weight for each in too_large.values()) <= MAX_TOTAL:
+        if self._has_shrunk and self._may_fit({key: each.weight for key, each in too_large.items()}):
             return True
         if all(key in self._items for key, each in too_large.items() if each.ending):
             return False
@@ -147,13 +147,27 @@ class HeldObjects(Generic[T]):
         """Return why the event's object is not held; None: it is."""
         if event.object is None:
             return UnreadObject(event.meta, event.fault)
-        key = key_of(event.meta)
-        more = event.weight - self._weights.get(key, 0)
-        if more <= 0 or self._total + more <= MAX_TOTAL + (MAX_ENDING if _is_ending(event.object) else 0):
-            return None
-        if self._totals.get(key[0], 0) + more <= self._room_of_namespace():
+        if self._fits(key_of(event.meta), event.weight, ending=_is_ending(event.object)):
             return None
         return UnreadObject(identity_of(event.meta), too_large(event.weight), event.weight, _is_ending(event.object))
+
+    def _may_fit(self, weights: Mapping[Key, int]) -> bool:
+        """Whether a list may hold one of these objects: below the maximum, or as one of a small namespace."""
+        if self._total + min(weights.values()) <= MAX_TOTAL:
+            return True
+        new = {key: weight for key, weight in weights.items() if key not in self._items}
+        whole = defaultdict(int, self._totals)
+        for (namespace, _), weight in new.items():
+            whole[namespace] += weight
+        most = max(self._totals.values(), default=0)
+        return any(whole[key[0]] <= most and self._fits(key, weight, ending=False) for key, weight in new.items())
+
+    def _fits(self, key: Key, weight: int, *, ending: bool) -> bool:
+        """Whether a version of an object with this weight, which may be being deleted, can be held."""
+        more = weight - self._weights.get(key, 0)
+        if more <= 0 or self._total + more <= MAX_TOTAL + (MAX_ENDING if ending else 0):
+            return True
+        return self._totals.get(key[0], 0) + more <= self._room_of_namespace()
 
 
 def key_of(meta: ObjectMeta) -> Key:

@@ -143,3 +143,26 @@ def test_change_that_takes_no_more_memory_is_held_whatever_others_take() -> None
     assert put("first", 80_000, "1") and put("second", 30_000, "2"), "together beyond the maximum"
     assert put("first", 80_000, "3") and put("first", 79_000, "4")
     assert held.items["first", "a"].metadata.resource_version == "4" and not held.unread
+
+
+def test_list_is_due_when_what_others_left_out_has_room_again() -> None:
+    held = HeldObjects[Pod]()
+
+    def put(namespace: str, name: str, weight: int) -> bool:
+        meta = ObjectMeta(namespace=namespace, name=name, uid=f"{namespace}-{name}")
+        return held.put(WatchEvent(WatchType.ADDED, meta, Pod(metadata=meta), weight=weight)) is None
+
+    assert all(put("many", f"{number}", 10_000) for number in range(10))
+    assert put("second", "a", 24_000) and put("third", "a", 18_000)
+    assert not put("few", "a", 15_000) and not held.may_hold_more()
+    held.remove(("many", "0"))
+    assert held.may_hold_more(), "together beyond the maximum, but the object would be held if it came now"
+
+
+def test_no_list_is_due_that_would_leave_out_the_same_objects() -> None:
+    held = HeldObjects[Pod]()
+    pods = [pod(f"{number}", 4000, namespace=f"n{each}") for number in range(6) for each in range(5)]
+    relist(held, pod("a", 0, namespace="small"), *pods)
+    assert held.unread and ("small", "a") in held.items
+    held.remove(("small", "a"))
+    assert not held.may_hold_more(), "all namespaces take as much, and together more than the maximum"
