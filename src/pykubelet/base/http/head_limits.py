@@ -66,7 +66,7 @@ class _Handler(ResponseHandler):
 
     def close(self) -> None:
         """Close the connection. With TLS abort it: an orderly close would keep it open until the peer answers."""
-        if self.transport is not None and self.transport.get_extra_info("sslcontext") is not None:
+        if self.transport is not None and _has_tls(self.transport):
             self.abort()
         else:
             super().close()
@@ -128,3 +128,10 @@ class _Handler(ResponseHandler):
         self.set_exception(aiohttp.ServerDisconnectedError(f"the server sent {reason}"))
         if self.transport is not None:
             self.transport.abort()
+
+
+def _has_tls(transport: asyncio.BaseTransport) -> bool:
+    try:
+        return transport.get_extra_info("sslcontext") is not None
+    except AttributeError:
+        return True  # a TLS transport of asyncio whose connection has just been lost
