@@ -75,6 +75,8 @@ class NodeReporter:
         self._config = config
         self._node: Node | None = None
         """The Node object as the API server last returned it."""
+        self._is_reconciled = False
+        """Whether the Node object was created or corrected at registration; a watch may bring the object before."""
         self._sent: NodeStatus | None = None
         """The agent's part of the status as sent last; None: it has to be sent. The API server may drop some fields."""
         self._sent_at: Seconds = 0.0
@@ -110,6 +112,8 @@ class NodeReporter:
         if self._node is not None and is_newer(self._node, node):
             return False
         other = self._node is None or node.metadata.uid != self._node.metadata.uid
+        if self._node is not None and other:
+            self._is_reconciled = False
         self._node = node
         self._report_cordon(node)
         self.registered.set()
@@ -130,6 +134,7 @@ class NodeReporter:
     def node_deleted(self) -> None:
         """Register again: the API server has no such node any more."""
         self._node = self._sent = None
+        self._is_reconciled = False
         self._deletions += 1
         self._wakeup.wake()
 
@@ -153,7 +158,7 @@ class NodeReporter:
     async def report(self) -> None:
         """Bring the Node object up to date if it has changed."""
         facts = await self._deps.facts.read()
-        if self._node is None:
+        if self._node is None or not self._is_reconciled:
             await self._register(facts)
             return
         node = await self._correct_labels(self._node)
@@ -251,6 +256,7 @@ class NodeReporter:
                 self.registered.set()
                 self._deps.telemetry.metrics.registered()
                 if self._deletions == deletions:
+                    self._is_reconciled = True
                     self._store(node, status, None)
                 return
             except AlreadyExists:
@@ -269,7 +275,9 @@ class NodeReporter:
         _log.info("node registration: node exists already", extra={"node": config.name, "changed": patch is not None})
         if self._deletions != deletions:
             return
-        self._node = node
+        self._is_reconciled = True
+        if self.lacks(node):
+            self._node = node
         self._found_at = self._deps.telemetry.clock.monotonic()
         self.registered.set()
         self._report_cordon(node)

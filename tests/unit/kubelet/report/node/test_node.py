@@ -165,13 +165,17 @@ async def test_a_node_registers_with_all_it_has(api: Api) -> None:
     assert node.status.declared_features == tuple(sorted(node.status.declared_features)) != ()
 
 
-async def test_a_node_that_is_there_is_put_right(api: Api) -> None:
+@pytest.mark.parametrize("watched", [False, True], ids=["", "a watch is faster"])
+async def test_a_node_that_is_there_is_put_right(api: Api, watched: bool) -> None:
     meta = {"name": "n", "labels": {"pool": "b", "theirs": "x", "kubernetes.io/arch": "abacus"}}
     status = {"nodeInfo": {"bootID": "before"}}
     api.put("nodes", "n", "", metadata=meta, spec={"unschedulable": True}, status=status)
     rig = make(api)
+    if watched:
+        rig.reporter.node_updated(rig.node)
     async with running(rig.reporter.run()):
         await until(lambda: rig.is_ready() and "NodeReady" in rig.events.reasons)
+    assert rig.node.metadata.labels["kubernetes.io/hostname"] == "n"
     labels = rig.node.metadata.labels
     assert (labels["kubernetes.io/arch"], labels["pool"], labels["theirs"]) == ("amd64", "b", "x")
     assert rig.events.reasons == ["NodeNotSchedulable", "Rebooted", *STARTING]
@@ -433,6 +437,17 @@ async def test_a_node_that_was_deleted_registers_again(api: Api) -> None:
         rig.reporter.node_deleted()
         await until(lambda: bool(api.all("nodes")))
     assert rig.node.metadata.uid != first
+
+
+async def test_node_that_others_have_created_again_is_put_right(api: Api) -> None:
+    """The watch shows the new object only: it was interrupted meanwhile."""
+    rig = make(api)
+    async with running(rig.reporter.run()):
+        await until(rig.is_ready)
+        api.fake.store.delete(Place("/api/v1", "nodes", "", "n"), "", None)
+        api.put("nodes", "n", "", metadata={"name": "n", "labels": {"theirs": "x"}})
+        rig.reporter.node_updated(rig.node)
+        await until(lambda: rig.is_ready() and "kubernetes.io/hostname" in rig.node.metadata.labels)
 
 
 async def test_node_that_is_not_registered_yet_may_be_missing(api: Api) -> None:
