@@ -33,6 +33,8 @@ _PIECE: Final = 2 * KIB
 _PER_BYTE: Final = 32
 """Bytes accepted for each one of the body, after as many as of a head. A chunk of one byte takes six."""
 
+_UNREQUESTED: Final = "a response without a request"
+
 
 class BoundedConnector(aiohttp.TCPConnector):
     """A connector for sessions with servers that may be hostile. It takes the arguments of ``TCPConnector``."""
@@ -74,7 +76,7 @@ class _Handler(ResponseHandler):
     def data_received(self, data: bytes) -> None:
         """Parse received bytes; until the final response begins, in small pieces that are counted."""
         if data and self._is_idle():
-            self._refuse("a response without a request")
+            self._refuse(_UNREQUESTED)
             return
         rest = memoryview(data)
         while rest and not self._answered and self._parser is not None and self._exception is None:
@@ -90,7 +92,13 @@ class _Handler(ResponseHandler):
                 self._refuse(f"more than {HEAD} bytes without a body")
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
-        """Handle a response whose headers are complete. Informational ones are dropped: no caller needs them."""
+        """Handle a response whose headers are complete. Informational ones are dropped: no caller needs them.
+
+        So is a second one, which arrived with the end of the first: that may have put the connection into the pool.
+        """
+        if self._answered:
+            self._refuse(_UNREQUESTED)
+            return
         code = data[0].code
         if 100 <= code < 200 and code != 101:
             self._informational += 1
