@@ -32,7 +32,7 @@ class HeldObjects(Generic[T]):
         """The bytes of the objects of each namespace."""
         self._unread: dict[Key, UnreadObject] = {}
         self._has_shrunk = False
-        """Whether an object was removed since the last list."""
+        """Whether an object was removed, or takes less, since the last list, held or not."""
 
     @property
     def items(self) -> Mapping[Key, T]:
@@ -65,6 +65,7 @@ class HeldObjects(Generic[T]):
         """Take over a new or changed object; return it if it is not held for a reason that was not known of it."""
         key, unread = key_of(event.meta), self._unread_of(event)
         known = self._unread.pop(key, None)
+        self._has_shrunk = self._has_shrunk or (known is not None and known.weight > event.weight)
         if unread is None:
             if event.object is not None:
                 self._hold(key, event.object, event.weight)
@@ -79,10 +80,12 @@ class HeldObjects(Generic[T]):
 
     def remove(self, key: Key) -> None:
         """Forget an object that was deleted."""
-        self._unread.pop(key, None)
+        unread = self._unread.pop(key, None)
         if key in self._items:
             self._drop(key)
-            self._has_shrunk = True
+        elif unread is None or not unread.weight:
+            return
+        self._has_shrunk = True
 
     def may_hold_more(self) -> bool:
         """Whether a new list may have an object that was too large and fits now.
@@ -134,6 +137,7 @@ class HeldObjects(Generic[T]):
         self._items[key], self._weights[key] = value, weight
         self._total += more
         self._totals[key[0]] += more
+        self._has_shrunk = self._has_shrunk or more < 0
 
     def _drop(self, key: Key) -> None:
         weight = self._weights.pop(key)
@@ -153,7 +157,7 @@ class HeldObjects(Generic[T]):
 
     def _may_fit(self, weights: Mapping[Key, int]) -> bool:
         """Whether a list may hold one of these objects: below the maximum, or as one of a small namespace."""
-        if self._total + min(weights.values()) <= MAX_TOTAL:
+        if self._total + min(weight - self._weights.get(key, 0) for key, weight in weights.items()) <= MAX_TOTAL:
             return True
         new = {key: weight for key, weight in weights.items() if key not in self._items}
         whole = defaultdict(int, self._totals)

@@ -166,3 +166,34 @@ def test_no_list_is_due_that_would_leave_out_the_same_objects() -> None:
     assert held.unread and ("small", "a") in held.items
     held.remove(("small", "a"))
     assert not held.may_hold_more(), "all namespaces take as much, and together more than the maximum"
+
+
+def _put(held: HeldObjects[Pod], name: str, weight: int) -> bool:
+    meta = ObjectMeta(namespace="many", name=name, uid=f"many-{name}")
+    return held.put(WatchEvent(WatchType.MODIFIED, meta, Pod(metadata=meta), weight=weight)) is None
+
+
+def test_list_is_due_when_a_held_object_takes_less() -> None:
+    held = HeldObjects[Pod]()
+    assert _put(held, "a", 60_000) and not _put(held, "b", 60_000)
+    assert not held.may_hold_more()
+    assert _put(held, "a", 10_000)
+    assert held.may_hold_more(), "the other one fits now"
+
+
+def test_list_is_due_when_a_later_version_fits_in_place_of_the_held_one() -> None:
+    held = HeldObjects[Pod]()
+    assert _put(held, "a", 26_000) and _put(held, "b", 64_000) and not _put(held, "b", 80_000)
+    held.remove(("many", "a"))
+    assert held.may_hold_more(), "the agent would follow an outdated object"
+
+
+def test_list_is_due_when_an_object_is_gone_that_was_left_out_like_another() -> None:
+    held = HeldObjects[Pod]()
+    relist(held, pod("a", 74_000))
+    relist(held, pod("a", 74_000), pod("b", 52_000))
+    assert held.unread.keys() == {("many", "a"), ("many", "b")} and not held.may_hold_more()
+    held.remove(("many", "b"))
+    assert held.may_hold_more()
+    relist(held, pod("a", 74_000))
+    assert not held.unread
