@@ -33,6 +33,8 @@ class HeldObjects(Generic[T]):
         self._unread: dict[Key, UnreadObject] = {}
         self._has_shrunk = False
         """Whether an object was removed, or takes less, since the last list, held or not."""
+        self._passed_over: set[Key] = set()
+        """The objects that are being deleted of which the last list left none to hold."""
 
     @property
     def items(self) -> Mapping[Key, T]:
@@ -59,6 +61,7 @@ class HeldObjects(Generic[T]):
         if kept:
             self._leave_out_for_kept(before, weights_before)
         self._has_shrunk = False
+        self._passed_over = set() if self._holds_ending() else self._ending_left_out()
         return [each for key, each in self._unread.items() if not _known(known.get(key), each)]
 
     def put(self, event: WatchEvent[T]) -> UnreadObject | None:
@@ -81,6 +84,7 @@ class HeldObjects(Generic[T]):
     def remove(self, key: Key) -> None:
         """Forget an object that was deleted."""
         unread = self._unread.pop(key, None)
+        self._passed_over.discard(key)
         if key in self._items:
             self._drop(key)
         elif unread is None or not unread.weight:
@@ -97,9 +101,17 @@ class HeldObjects(Generic[T]):
             return False
         if self._has_shrunk and self._may_fit({key: each.weight for key, each in too_large.items()}):
             return True
-        if all(key in self._items for key, each in too_large.items() if each.ending):
+        left_out = self._ending_left_out()
+        if not left_out or (left_out <= self._passed_over and not self._has_shrunk):
             return False
-        return not any(_is_ending(each) for key, each in self._items.items() if key not in self._unread)
+        return not self._holds_ending()
+
+    def _ending_left_out(self) -> set[Key]:
+        return {key for key, each in self._unread.items() if each.weight and each.ending and key not in self._items}
+
+    def _holds_ending(self) -> bool:
+        """Whether an object that is being deleted is held in its last version."""
+        return any(_is_ending(each) for key, each in self._items.items() if key not in self._unread)
 
     def _leave_out_for_kept(self, before: Mapping[Key, T], weights_before: Mapping[Key, int]) -> None:
         """Leave out what does not fit with last versions that a list does not have: each list would add to them."""

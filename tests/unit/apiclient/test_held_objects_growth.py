@@ -197,3 +197,13 @@ def test_list_is_due_when_an_object_is_gone_that_was_left_out_like_another() -> 
     assert held.may_hold_more()
     relist(held, pod("a", 74_000))
     assert not held.unread
+
+
+def test_no_list_is_due_at_once_after_one_that_held_no_object_that_is_being_deleted() -> None:
+    held, given = HeldObjects[Pod](), (pod("a", 80_000), pod("ending", 61_000, ending=True))
+    relist(held, given[0])
+    relist(held, *given)
+    assert ("many", "ending") in held.unread and ("many", "ending") not in held.items
+    assert not held.may_hold_more(), "it would leave out the same objects"
+    held.remove(("many", "a"))
+    assert held.may_hold_more()
