@@ -173,8 +173,9 @@ def test_node_that_was_created_ahead_of_time_needs_no_right_to_create_it(cluster
                 20.0,
                 cluster.agent.log_tail,
             )
-            cluster.agent.stop()
         finally:
+            if cluster.agent.process is not None:
+                cluster.agent.stop()
             apiserver.node_kubeconfig(NODE)
     cluster.agent.start()
 
