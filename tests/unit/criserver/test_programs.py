@@ -18,6 +18,7 @@ from pykubelet.criserver import processes, programs
 from pykubelet.criserver.programs import Marks, new_marks, wait_for_former_programs
 from pykubelet.linux import procfs
 from pykubelet.linux.procfs import Membership
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.wait import until
 
 
@@ -105,7 +106,7 @@ async def test_wait_kills_a_program_although_a_scan_takes_all_of_its_time(tmp_pa
 async def test_wait_kills_what_a_scan_has_found_that_does_not_end(
     tmp_path: Path, marks: Marks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(programs, "_LOOK", 0.4)
+    monkeypatch.setattr(programs, "_LOOK", 1.0 * PATIENCE)  # enough to find the program on a busy machine
     go_on = threading.Event()
     of_other_tests = len(blocking.hung())
     with _program(marks.former[-1]) as process:
