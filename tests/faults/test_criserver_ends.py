@@ -24,6 +24,7 @@ from pykubelet.testing.nodetraces import NodeTraces
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.traces import remove_cgroups, remove_mounts
+from pykubelet.testing.wait import until
 from tests.manifests import BUSYBOX, container, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.timeout(240)]
@@ -142,23 +143,24 @@ async def _start_and_vanish(endpoint: str, directory: Path) -> tuple[int, str]:
         sandbox = await client.run_pod_sandbox(sandbox_config)
         identity = await client.create_container(sandbox, config, sandbox_config)
         try:
-            for _ in range(10):
+            for attempt in range(10):
                 async with CriClient.connect(endpoint) as other:
                     await _state(other, identity)
                     start = asyncio.ensure_future(other.start_container(identity))
-                    await asyncio.sleep(0)
-                    await other.version()
+                    await asyncio.sleep(0.01 * (attempt + 1))
                 start.cancel()
                 await asyncio.wait({start})
                 if await _comes_to_run(client, identity):
                     break
-                # The client had gone before the server handled its request, which gRPC then discards.
+                # The client had gone before the server began to start the container: once more, a little later.
             reported = ""
             try:
                 await client.start_container(identity)
             except PykubeletError as error:
                 reported = str(error)
-            return (directory / "runs").read_text().count("run"), reported
+            runs = directory / "runs"
+            await until(lambda: runs.exists() and runs.stat().st_size, 20)
+            return runs.read_text().count("run"), reported
         finally:
             await client.stop_pod_sandbox(sandbox)
             await client.remove_pod_sandbox(sandbox)
