@@ -137,13 +137,14 @@ def drivers(rig: Rig) -> list[str]:
 
 
 async def test_the_object_is_there_before_any_driver(rig: Rig) -> None:
-    rig.api.fake.faults.append(Fault("POST .*csinodes", status=403, message="no rights", times=2))
+    rig.api.fake.faults.append(Fault("POST .*csinodes", status=403, message="no rights", times=10**6))
     reported: list[bool] = []
     rig.state.initialized.subscribe(lambda: reported.append(True))
     assert rig.state.fault() == "CSINode is not yet initialized"
     rig.nodes.append(from_builtins(rig.api.put("nodes", "n", namespace=""), Node))
     rig.registered.set()
     await until(lambda: "failed to initialize CSINode: " in (rig.state.fault() or ""))
+    rig.api.fake.faults.clear()
     await until(lambda: rig.state.fault() is None)
     assert reported == [True] and len(rig.api.all("csinodes", STORAGE)) == 1
 
