@@ -152,7 +152,7 @@ async def _start_and_vanish(endpoint: str, directory: Path) -> tuple[int, str]:
                 await asyncio.wait({start})
                 if await _comes_to_run(client, identity):
                     break
-                # The client had gone before the server began to start the container: once more, a little later.
+                # The client had gone before the server began to start the container: again, a little later.
             reported = ""
             try:
                 await client.start_container(identity)
