@@ -10,6 +10,7 @@ import pytest
 
 from pykubelet.base.concurrency import blocking, thread_calls, thread_pool
 from pykubelet.base.errors import Transient
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.wait import held_calls, settle, until
 
 
@@ -126,11 +127,11 @@ async def test_cancellation_of_a_call_to_its_end_waits_for_the_function(release:
 
 async def test_cancellation_of_a_call_to_its_end_is_passed_on_at_the_deadline(release: threading.Event) -> None:
     waits = _GatedFunction(release)
-    task = asyncio.create_task(blocking.call_to_end("pod/a", waits, deadline=0.2))
+    task = asyncio.create_task(blocking.call_to_end("pod/a", waits, deadline=1.0 * PATIENCE))
     await until(waits.begun.is_set)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30 * PATIENCE):
             await task
     with pytest.raises(Transient):
         await blocking.call_to_end("pod/a", release.wait, deadline=0.1)

@@ -15,6 +15,7 @@ from pykubelet.criserver.container import Container, build_containers
 from pykubelet.criserver.event_hub import EventKind
 from pykubelet.criserver.types import ContainerPhase
 from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.wait import settle, until
 from tests.unit.criserver.container.rig import SANDBOX, Rig, rig_in
 
@@ -146,13 +147,13 @@ async def test_prelaunched_process_that_died_is_launched_again(tmp_path: Path) -
 
 async def test_container_that_is_never_started_is_undone_after_the_timeout(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
-        containers = rig.containers = build_containers(replace(rig.deps, prelaunch_timeout=0.2))
+        containers = rig.containers = build_containers(replace(rig.deps, prelaunch_timeout=0.7 * PATIENCE))
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container)
         await until(lambda: not _runtime_directory(rig, container).exists() and not _lives(pid))
         await containers.lifecycle.starter.start(container.id)
         assert container.running
-        await settle(0.4)
+        await settle(0.9 * PATIENCE)
         assert container.running
         await containers.lifecycle.remover.remove(container.id)
 
