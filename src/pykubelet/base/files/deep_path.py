@@ -8,6 +8,7 @@ paths are those of the node; a pod's own paths are opened with ``safe_path``.
 import errno
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 _WALK: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
@@ -51,6 +52,7 @@ def make_file(path: str, mode: int) -> None:
 
 def real_path(path: str) -> str:
     """The path without links. Raises OSError: it does not exist, or has too many links (ELOOP)."""
+    Path(path).stat()  # the kernel follows 40 links at most; Python from 3.13 on follows any number
     try:
         return os.path.realpath(path, strict=True)
     except RecursionError:

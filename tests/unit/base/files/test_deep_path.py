@@ -103,5 +103,6 @@ def test_links_to_links_are_followed_as_far_as_the_kernel_does(place: Path) -> N
     for number in range(1, 1501):
         (place / str(number)).symlink_to(str(number - 1))
     assert real_path(f"{place}/30") == f"{place.resolve()}/0"
-    with pytest.raises(OSError, match="Too many levels of symbolic links"):
-        real_path(f"{place}/1500")
+    for number in (50, 1500):
+        with pytest.raises(OSError, match="Too many levels of symbolic links"):
+            real_path(f"{place}/{number}")
