@@ -13,10 +13,13 @@ from typing import Final, Generic, TypeVar
 from msgspec import Struct
 
 from pykubelet.base.concurrency.broadcast import Broadcast, Subscription
+from pykubelet.base.units import MIB, Bytes
 
 T = TypeVar("T")
 
 _REMEMBERED_DELETIONS: Final = 512
+_REMEMBERED_BYTES: Final = Bytes(4 * MIB)
+"""Maximum size of the values of the remembered deletions together: their authors decide how large they are."""
 
 
 class ChangeType(StrEnum):
@@ -41,14 +44,18 @@ class Change(Struct, Generic[T], frozen=True):
 class WatchTable(Generic[T]):
     """A table with one value per key. Not thread-safe: used from one thread."""
 
-    def __init__(self, first_version: int, limit: int = 10_000) -> None:
+    def __init__(self, first_version: int, *, limit: int = 10_000, size: Callable[[T], int] = lambda _: 0) -> None:
+        """``size`` returns the bytes of a value that is deleted, which bound the deletions that are remembered."""
         self.limit = limit
         """Maximum number of keys whose changes wait for a watcher."""
+        self._size = size
         self._version = first_version
         self._oldest = first_version
         """All changes after this version are still known."""
         self._current: dict[str, Change[T]] = {}
-        self._deleted: deque[Change[T]] = deque()
+        self._deleted: deque[tuple[Change[T], int]] = deque()
+        """The newest deletions and the sizes of their values."""
+        self._deleted_bytes = 0
         self._broadcast: Broadcast[str, Change[T]] = Broadcast(limit)
 
     @property
@@ -100,9 +107,7 @@ class WatchTable(Generic[T]):
         self._version += 1
         last = make(self._version) if make is not None else old.value
         change = Change(key, last, self._version, old.created, deleted=True)
-        self._deleted.append(change)
-        if len(self._deleted) > _REMEMBERED_DELETIONS:
-            self._oldest = self._deleted.popleft().version
+        self._remember(change)
         self._broadcast.publish(key, change)
 
     def forget(self, key: str) -> None:
@@ -114,9 +119,18 @@ class WatchTable(Generic[T]):
         if not self._oldest <= version <= self._version:
             return None
         # A key that was deleted and created again is in both; its deletion is the older change.
-        known = (*self._deleted, *self._current.values())
+        known = (*(change for change, _ in self._deleted), *self._current.values())
         return sorted((c for c in known if c.version > version), key=lambda c: c.version)
 
     def subscribe(self) -> AbstractContextManager[Subscription[str, Change[T]]]:
         """Subscribe to changes from now on."""
         return self._broadcast.subscribe()
+
+    def _remember(self, deletion: Change[T]) -> None:
+        size = self._size(deletion.value)
+        self._deleted.append((deletion, size))
+        self._deleted_bytes += size
+        while len(self._deleted) > _REMEMBERED_DELETIONS or self._deleted_bytes > _REMEMBERED_BYTES:
+            oldest, freed = self._deleted.popleft()
+            self._deleted_bytes -= freed
+            self._oldest = oldest.version

@@ -81,6 +81,21 @@ def test_versions_before_forgotten_deletions_are_too_old() -> None:
     assert [c.key for c in newest] == ["599"]
 
 
+def test_remembered_deletions_are_bounded_by_the_size_of_their_values() -> None:
+    made: WatchTable[bytes] = WatchTable(100, size=len)
+    for i in range(20):
+        made.put(str(i), lambda _: bytes(1 << 20))
+        made.delete(str(i))
+    assert made.since(100) is None
+    assert [c.key for c in made.since(made.version - 8) or ()] == ["16", "17", "18", "19"]
+    made.put("large", lambda _: bytes(5 << 20))
+    made.delete("large")
+    assert made.since(made.version - 1) is None
+    made.put("small", lambda _: b"")
+    made.delete("small")
+    assert [c.key for c in made.since(made.version - 1) or ()] == ["small"]
+
+
 @given(
     steps=st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=40),
     at=st.integers(0, 40),

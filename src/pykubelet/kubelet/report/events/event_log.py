@@ -37,7 +37,7 @@ class EventLog:
         self._find_pod = find_pod
         self._config = config
         self._correlator = Correlator(config)
-        self.table: WatchTable[Event] = WatchTable(int(clock.now() * 1000), config.capacity)
+        self.table: WatchTable[Event] = WatchTable(int(clock.now() * 1000), limit=config.capacity)
         """The kept events, to be listed and watched; the most recently recorded one is last."""
         self._recorded_at: dict[str, Seconds] = {}
         """Monotonic time at which each event was last recorded."""

@@ -1,6 +1,6 @@
 """The pods as the servers show them: desired pods merged with the statuses of the status manager."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -9,6 +9,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.watch_table import WatchTable
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.status_changes import StatusChange
+from pykubelet.models import codec
 from pykubelet.models.core_v1 import Pod, PodStatus
 
 _NEW = PodStatus(phase="Pending")
@@ -42,13 +43,21 @@ class PodsView:
         self._statuses = statuses
         self._desired = desired
         self._without_status: set[PodUID] = set()
-        self.table: WatchTable[Pod] = WatchTable(int(clock.now() * 1000))
+        self.table: WatchTable[Pod] = WatchTable(int(clock.now() * 1000), size=_size)
         statuses.subscribe(self._on_change)
 
     def list(self) -> tuple[Pod, ...]:
         """Return all pods by namespace and name."""
         pods = (change.value for change in self.table.changes())
         return tuple(sorted(pods, key=lambda pod: (pod.metadata.namespace, pod.metadata.name)))
+
+    def iterate(self) -> Iterator[Pod]:
+        """Yield the pods of `list`, each as it is when it is asked for, without those removed by then; holds none."""
+        order = sorted((*_key(change.value), PodUID(change.key)) for change in self.table.changes())
+        for _, _, uid in order:
+            pod = self.table.get(uid)
+            if pod is not None:
+                yield pod
 
     def get(self, uid: PodUID) -> Pod | None:
         """Return the pod of a uid; None if it is unknown."""
@@ -86,6 +95,10 @@ class PodsView:
             return replace(pod, api_version="v1", kind="Pod", metadata=meta)
 
         self.table.put(uid, versioned)
+
+
+def _size(pod: Pod) -> int:
+    return len(codec.encode(pod))
 
 
 def _key(pod: Pod) -> tuple[str, str]:

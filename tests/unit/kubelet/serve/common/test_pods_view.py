@@ -6,7 +6,7 @@ from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.statuses import SettableStatuses
-from tests.unit.kubelet.report.pods import NOW, REF, pod, with_meta
+from tests.unit.kubelet.report.pods import NOW, REF, container, pod, with_meta
 from tests.unit.kubelet.report.status.build import Node
 
 RUNNING = core.PodStatus(phase="Running")
@@ -62,6 +62,19 @@ async def test_changes_can_be_watched_and_carry_versions() -> None:
         assert [c.deleted for c in await watch.take()] == [True]
 
 
+def test_deleted_pods_that_are_large_are_not_all_remembered() -> None:
+    world = World()
+    secrets = tuple(core.EnvVar(name=f"V{i}", value="x" * 1000) for i in range(1000))
+    before = world.view.table.version
+    for number in range(8):
+        large = with_meta(pod(container("app", env=secrets)), name=f"web-{number}", uid=f"uid-{number}")
+        world.statuses.set(large, RUNNING)
+        world.statuses.remove(PodUID(f"uid-{number}"))
+    assert world.view.table.since(before) is None
+    later = list(world.view.table.since(world.view.table.version - 6) or ())
+    assert [change.key for change in later] == ["uid-5", "uid-6", "uid-7"]
+
+
 def test_versions_keep_growing_across_agent_restarts() -> None:
     world = World()
     assert world.view.table.version == int(NOW * 1000)
@@ -76,6 +89,17 @@ def test_pods_are_sorted_and_found_by_name() -> None:
     assert found is not None and found.metadata.uid == "az"
     assert world.view.find("b", "z") is None
     assert world.view.get(PodUID("none")) is None
+
+
+def test_pods_are_iterated_as_they_are_when_they_are_asked_for() -> None:
+    world = World()
+    for name in ("c", "a", "b", "d"):
+        world.statuses.set(with_meta(pod(), name=name, uid=name), RUNNING)
+    pods = world.view.iterate()
+    assert next(pods).metadata.name == "a"
+    world.statuses.remove(PodUID("b"))
+    world.statuses.set(with_meta(pod(), name="c", uid="c"), core.PodStatus(phase="Succeeded"))
+    assert [(p.metadata.name, p.status.phase) for p in pods] == [("c", "Succeeded"), ("d", "Running")]
 
 
 def test_find_prefers_the_running_incarnation() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -17,9 +18,10 @@ from pykubelet.kubelet.serve.common import serving, slots
 from pykubelet.kubelet.serve.common.limits import ConnectionLimits, SlotLimits
 from pykubelet.kubelet.serve.kubelet_api import AuthConfig, KubeletApiServer
 from pykubelet.kubelet.serve.kubelet_api.access.token_review_budget import PER_SOURCE
+from pykubelet.models import core_v1 as core
 from pykubelet.models.authentication_v1 import UserInfo
 from pykubelet.testing.wait import until
-from tests.unit.kubelet.report.pods import pod
+from tests.unit.kubelet.report.pods import container, pod, with_meta
 from tests.unit.kubelet.serve.common.flood import silent_connections
 from tests.unit.kubelet.serve.kubelet_api.world import Client, NodeWorld, Pki, client_of, running_server
 from tests.unit.kubelet.serve.local_api.world import running
@@ -248,6 +250,26 @@ async def test_client_that_does_not_read_loses_its_place_at_the_deadline(world: 
             while (found := await status(client, "/pods", "second")) == 429 or not refused:
                 refused |= found == 429
         assert found == 200
+
+
+async def test_clients_that_do_not_read_a_list_of_large_pods_take_little_memory(world: NodeWorld) -> None:
+    text = tuple(core.EnvVar(name=f"V{number}", value="x" * 1000) for number in range(1000))
+    for number in range(24):
+        large = with_meta(pod(container("app", env=text)), name=f"large-{number:02}", uid=f"uid-large-{number}")
+        world.set(running(), large)
+    request = b"GET /pods HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer first\r\n\r\n"
+    async with running_server(world) as server, client_of(world, server) as client, AsyncExitStack() as stack:
+        tracemalloc.start()
+        stack.callback(tracemalloc.stop)
+        for _ in range(8):
+            reader, writer = await stack.enter_async_context(tls(world, server))
+            writer.write(request)
+            assert b"200" in await reader.readline()
+        assert tracemalloc.get_traced_memory()[0] < 64 << 20, "8 lists of 24 MB are not held"
+        async with client.get("/pods", "second") as response:
+            found = await response.json()
+    assert [each["metadata"]["name"] for each in found["items"]] == [*(f"large-{n:02}" for n in range(24)), "web"]
+    assert all(len(each["spec"]["containers"][0]["env"]) == 1000 for each in found["items"][:-1])
 
 
 async def test_request_beyond_its_deadline_gets_an_error(world: NodeWorld) -> None:

@@ -1,13 +1,16 @@
 """Read-only routes, served on both ports: health, pods, usage and metrics."""
 
+import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Final
 
 from aiohttp import web
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.exposition import CONTENT_TYPE
+from pykubelet.base.units import KIB
 from pykubelet.kubelet.serve.common.health import report_checks
 from pykubelet.kubelet.serve.common.plan.query import boolean
 from pykubelet.kubelet.serve.common.pods_view import PodsView
@@ -15,9 +18,12 @@ from pykubelet.kubelet.serve.common.responses import json_response
 from pykubelet.kubelet.serve.common.server_interfaces import HealthCheck
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import AgentMetrics, StatsSource
 from pykubelet.kubelet.serve.kubelet_api.routes.health_slis import HealthSlis
+from pykubelet.models import codec
 from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)
+
+_PIECE: Final = 64 * KIB
 
 
 class InfoRoutes:
@@ -58,7 +64,7 @@ class InfoRoutes:
         return report_checks({name: self._checks[name]}, verbose=False)
 
     async def _pods(self, _: web.Request) -> web.Response:
-        return pod_list(self._view.list())
+        return pod_list(self._view.iterate())
 
     async def _summary(self, request: web.Request) -> web.Response:
         only = boolean(request.query, "only_cpu_and_memory")
@@ -93,9 +99,24 @@ class InfoRoutes:
         return _text(self._agent_metrics.usage_texts.resource(found))
 
 
-def pod_list(pods: Sequence[Pod]) -> web.Response:
-    """Return the pods as a PodList."""
-    return json_response({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods})
+def pod_list(pods: Iterable[Pod]) -> web.Response:
+    """Return the pods as a PodList. A pod is taken and encoded when the client has read those before it."""
+    return web.Response(body=_pod_list(pods), content_type="application/json")
+
+
+async def _pod_list(pods: Iterable[Pod]) -> AsyncIterator[bytes]:
+    """Yield the text in pieces: a client that does not read has the text of one pod in memory, not that of all."""
+    waiting = bytearray(b'{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[')
+    separator = b""
+    for pod in pods:
+        waiting += separator + codec.encode(pod)
+        separator = b","
+        while len(waiting) >= _PIECE:
+            piece = bytes(waiting[:_PIECE])
+            del waiting[:_PIECE]
+            yield piece
+            await asyncio.sleep(0)
+    yield bytes(waiting) + b"]}"
 
 
 def _text(body: bytes) -> web.Response:
