@@ -253,7 +253,9 @@ class History:
             self._failed(error, "written")
             return False
         self._succeeded()
-        self._written |= sums
+        for uid, found in sums.items():
+            if self._deps.timelines.view(uid) is not None:  # else the pod was removed during the write
+                self._written[uid] = found
         if damage:
             self._warn(Reason.HISTORY_DAMAGED, damage)
         return True

@@ -204,6 +204,30 @@ async def test_removed_pod_is_forgotten(tmp_path: Path) -> None:
     assert again.starts.get(UID) == 2000.0
 
 
+async def test_pod_that_is_removed_while_its_timeline_is_written_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, writing, released = World(tmp_path), threading.Event(), threading.Event()
+    append: Callable[..., str] = world.history._file.append
+
+    def slow(*args: object) -> str:
+        writing.set()
+        released.wait(30)
+        return append(*args)
+
+    monkeypatch.setattr(world.history._file, "append", slow)
+    async with world.running():
+        world.timelines.pod_seen(pod())
+        world.timelines.end(UID, Step.SANDBOX)
+        world.timelines.end(UID, Step.READY)
+        world.status(1000.0)
+        await until(writing.is_set)
+        world.starts.forget(UID)
+        released.set()
+        await world.written('"type":"timeline"', '"type":"gone"')
+    assert not world.history._written
+
+
 async def test_unwritable_file_is_one_warning_and_is_written_later(tmp_path: Path) -> None:
     world = World(tmp_path / "d")
     (tmp_path / "d").write_text("in the way")
