@@ -1,7 +1,7 @@
 """The Go kubelet as a peer on the same containerd: standalone with static pods, or as the node of an API server.
 
-It has its own root and cgroups and serves only the read-only port. Otherwise it uses its defaults: cAdvisor, the
-resource managers and eviction run as on any node.
+It has its own root and cgroups and serves only the read-only port, unless commands are to be run. Otherwise it uses
+its defaults: cAdvisor, the resource managers and eviction run as on any node.
 """
 
 import asyncio
@@ -54,6 +54,7 @@ class GoKubelet(Subject):
         *,
         pids: int = -1,
         json_only: bool = False,
+        serves: bool = False,
     ) -> None:
         self._binary = binary
         self._kubeconfig = kubeconfig
@@ -64,7 +65,10 @@ class GoKubelet(Subject):
         """Limit of the processes of one pod."""
         self._json_only = json_only
         """Whether its API server reads and writes JSON only: its default is protobuf."""
-        self._port = free_port()
+        self._serves = serves
+        """Whether it serves its ``port`` too, and allows everyone everything."""
+        self.port = free_port()
+        self._read_only_port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._sysctls: dict[str, str] = {}
         self._made_device_plugins = not _DEVICE_PLUGINS.exists()
@@ -96,7 +100,7 @@ class GoKubelet(Subject):
     @property
     def pods_url(self) -> str:
         """URL of its list of pods."""
-        return f"http://127.0.0.1:{self._port}/pods"
+        return f"http://127.0.0.1:{self._read_only_port}/pods"
 
     def start(self) -> None:
         for directory in (self.manifests, self._home / "log", self._home / "root", self._home / "plugins"):
@@ -146,7 +150,7 @@ class GoKubelet(Subject):
     async def pods_as_seen(self) -> AsyncIterator[Manifest]:
         # It serves no watch, so its list is polled.
         while True:
-            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._read_only_port)
             writer.write(b"GET /pods HTTP/1.0\r\nHost: localhost\r\n\r\n")
             body = (await reader.read()).partition(b"\r\n\r\n")[2]
             writer.close()
@@ -166,8 +170,9 @@ class GoKubelet(Subject):
             "enforceNodeAllocatable": [],
             "failSwapOn": False,
             "failCgroupV1": False,
-            "enableServer": False,
-            "readOnlyPort": self._port,
+            "enableServer": self._serves,
+            "port": self.port,
+            "readOnlyPort": self._read_only_port,
             "address": "127.0.0.1",
             "healthzPort": 0,
             "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
@@ -186,7 +191,7 @@ class GoKubelet(Subject):
     def _answers(self) -> bool:
         if self._process is not None and self._process.poll() is not None:
             raise Permanent(f"the Go kubelet ended with {self._process.returncode}:\n{self.log_tail()}")
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), 1):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._read_only_port), 1):
             return True
         return False
 

@@ -5,18 +5,19 @@ import contextlib
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from benchmarks.faults import acts_daemons as daemons
 from benchmarks.faults import pods
-from benchmarks.faults.agents import OurAgent
+from benchmarks.faults.agents import NodeAgent
 from benchmarks.faults.judge import WantedPod
 from benchmarks.faults.node import Node
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.http.upgrade import request_head, request_upgrade
 from pykubelet.base.spdy import SpdyConnection, StreamLink
 from pykubelet.linux import procfs
-from pykubelet.testing.agent import AgentProcess, wait_for
+from pykubelet.testing.agent import wait_for
 from pykubelet.testing.patience import PATIENCE
 
 _READY_SECONDS = 120.0
@@ -28,7 +29,10 @@ _AT_ONCE = 20
 _SESSION_SECONDS = 20.0
 _DEEP = 2000
 _ZOMBIES = 80
+_ENOUGH_SESSIONS = 0.9
 _REWRITES_PER_SECOND = 1000
+_ENOUGH_REWRITES = 0.25
+"""Share of the sessions, and of the rewrites, below which the fault counts as missed; a busy machine is slower."""
 _REWRITTEN = 50
 """Number of manifests that are rewritten."""
 
@@ -184,6 +188,8 @@ def rewritten_manifests(node: Node) -> Iterator[None]:
                 node.agent.write(junk[number - len(names)], _junk(count))
             count += 1
             time.sleep(max(0.0, begin + count / _REWRITES_PER_SECOND - time.monotonic()))
+        if count < node.options.rewrite_seconds * _REWRITES_PER_SECOND * _ENOUGH_REWRITES:
+            node.complaints.append(f"only {count} files were rewritten in {node.options.rewrite_seconds:g} s")
         yield
     finally:
         for name in junk:
@@ -203,38 +209,42 @@ def _junk(number: int) -> dict[str, object]:
 @contextlib.contextmanager
 def dropped_sessions(node: Node) -> Iterator[None]:
     """Exec sessions are opened, and their clients are killed."""
-    assert isinstance(node.agent, OurAgent)
-    process = node.agent.process
-    path = f"/api/v1/namespaces/default/pods/{node.victim}-{process.node_name}/exec?command=cat&stdin=true&stdout=true"
-    asyncio.run(_sessions(process, f"{path}&container=main", node.options.sessions))
+    wanted = node.options.sessions
+    opened = asyncio.run(_sessions(node.agent, node.agent.exec_path(node.victim), wanted))
+    if opened < wanted * _ENOUGH_SESSIONS:
+        node.complaints.append(f"only {opened} of {wanted} sessions were opened")
     yield
 
 
-async def _sessions(agent: AgentProcess, path: str, count: int) -> None:
-    room = asyncio.Semaphore(_AT_ONCE)
+async def _sessions(agent: NodeAgent, path: str, count: int) -> int:
+    """Return how many of the sessions were opened."""
+    room, opened = asyncio.Semaphore(_AT_ONCE), Counter[int]()
 
     async def one() -> None:
         async with room:
             with contextlib.suppress(ConnectionError, TimeoutError, PykubeletError):
-                await _vanish(agent, path)
+                await _vanish(agent, path, opened)
 
     async with asyncio.TaskGroup() as group:
         for number in range(count):
             group.create_task(one(), name=f"session {number}")
+    return opened[101]
 
 
-async def _vanish(agent: AgentProcess, path: str) -> None:
-    """A client that is killed as soon as its command runs."""
+async def _vanish(agent: NodeAgent, path: str, answers: Counter[int]) -> None:
+    """A client that is killed as soon as its command runs. Counts the agent's answers by their codes."""
     async with asyncio.timeout(_SESSION_SECONDS):
-        reader, writer = await asyncio.open_unix_connection(str(agent.socket))
+        reader, writer = await agent.connect()
         headers = [("Host", "localhost"), ("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1")]
         answer = await request_upgrade(
             reader, writer, request_head("POST", path, [*headers, ("X-Stream-Protocol-Version", "v4.channel.k8s.io")])
         )
         if answer.status != 101:
+            answers[answer.status] += 1
             writer.close()
             return
         async with SpdyConnection.over(StreamLink(reader, writer)) as connection:
             for kind in ("error", "stdin", "stdout"):
                 await connection.open({"streamtype": kind})
+            answers[101] += 1
             writer.transport.abort()

@@ -1,9 +1,11 @@
 """A common interface of the agents under test: this project's agent and, if given, the Go kubelet. Blocking."""
 
+import asyncio
 import contextlib
 import json
 import os
 import signal
+import ssl
 import subprocess
 import urllib.request
 from abc import ABC, abstractmethod
@@ -18,6 +20,7 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.testing.agent import AgentProcess
 from pykubelet.testing.traces import remove_cgroups, remove_mounts
 
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 _ANSWER_SECONDS = 3.0
 _PIDS = 128
 """Limit of the processes of one pod."""
@@ -61,6 +64,14 @@ class NodeAgent(ABC):
     @abstractmethod
     def tail(self) -> str:
         """The end of the agent's log."""
+
+    @abstractmethod
+    async def connect(self) -> Connection:
+        """Connect to the server that runs commands in containers."""
+
+    @abstractmethod
+    def exec_path(self, pod: str) -> str:
+        """Path and query that run ``cat`` in the container ``main`` of a pod, with its input and output."""
 
     def write(self, name: str, document: Mapping[str, Any]) -> None:
         """Write a manifest atomically (rename)."""
@@ -106,6 +117,13 @@ class OurAgent(NodeAgent):
     def destroy(self) -> None:
         self.process.destroy()
 
+    async def connect(self) -> Connection:
+        return await asyncio.open_unix_connection(str(self.process.socket))
+
+    def exec_path(self, pod: str) -> str:
+        query = "command=cat&stdin=true&stdout=true&container=main"
+        return f"/api/v1/namespaces/default/pods/{pod}-{NODE}/exec?{query}"
+
     def tail(self) -> str:
         return self.process.log_tail(3000)
 
@@ -118,7 +136,7 @@ class PeerAgent(NodeAgent):
     ) -> None:
         self.home = home
         self.cgroup_root = cgroup_root
-        self.process = GoKubelet(binary, home, socket, cgroup_root, kubeconfig, pids=_PIDS, json_only=True)
+        self.process = GoKubelet(binary, home, socket, cgroup_root, kubeconfig, pids=_PIDS, json_only=True, serves=True)
 
     @property
     def pid(self) -> int | None:
@@ -144,6 +162,14 @@ class PeerAgent(NodeAgent):
             self.process.destroy()
         remove_mounts(self.home)
         remove_cgroups(self.cgroup_root)
+
+    async def connect(self) -> Connection:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it has made its certificate itself
+        return await asyncio.open_connection("127.0.0.1", self.process.port, ssl=context)
+
+    def exec_path(self, pod: str) -> str:
+        return f"/exec/default/{pod}-{NODE}/main?command=cat&input=1&output=1"
 
     def tail(self) -> str:
         return self.process.log_tail()

@@ -57,7 +57,7 @@ as an init system does, and the clock runs until the node does what is wanted of
   (10 s and more after a failed start or pull, as upstream) is part of it.
 
 The disk is an ext4 file system on a loop device; /run and /var/log are of 64 MiB each. The clock and the boot id are
-changed for the daemons only, not for the machine."""
+changed for the daemons of this project only, not for the machine: the clock of the Go kubelet does not jump."""
 _BAR = 12
 """Width of the widest bar, in characters."""
 _BAR_SECONDS = 24.0

@@ -105,5 +105,5 @@ FAULTS: tuple[Fault, ...] = (
     _hostile("deep", "2,000 directories in each other", hostile.hostile(hostile.deep_directories, ready=True)),
     _hostile("zombies", "zombies that no parent waits for", hostile.hostile(hostile.zombies)),
     _hostile("manifests", "1,000 manifests rewritten per second", hostile.rewritten_manifests),
-    _hostile("sessions", "500 exec sessions opened and dropped", hostile.dropped_sessions, subjects=OUR_AGENT),
+    _hostile("sessions", "500 exec sessions opened and dropped", hostile.dropped_sessions),
 )
