@@ -10,12 +10,17 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.text import cut
 
 DEFAULT_TAG: Final = "latest"
 _DEFAULT_HOST: Final = "docker.io"
 _LEGACY_HOST: Final = "index.docker.io"
 _OFFICIAL: Final = "library"
 _MAX_PATH: Final = 255
+MAX_LENGTH: Final = 4096
+"""Maximum characters of a reference: more than any registry has, and few enough to be repeated in messages."""
+_SHOWN: Final = 512
+"""Bytes that the messages show of a text that is longer."""
 
 _LABEL = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 _HOST = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?")
@@ -64,6 +69,10 @@ class Reference(Struct, frozen=True):
 
 def parse(text: str) -> Reference:
     """Parse a reference to its full form. Raises InvalidReference."""
+    if len(text) > MAX_LENGTH:
+        beginning = cut(text, _SHOWN) + "…"
+        fault = f"{beginning!r} is invalid: longer than {MAX_LENGTH} characters"
+        raise InvalidReference(beginning, "invalid reference format", fault)
     if _IMAGE_ID.fullmatch(text):
         reason = f"invalid repository name ({text}), cannot specify 64-byte hexadecimal strings"
         raise InvalidReference(text, reason, f"{text!r} is an image id; give a name")

@@ -41,6 +41,14 @@ def encodable(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
 
+def cut(text: str, limit: int) -> str:
+    """The text cut between characters to ``limit`` bytes of UTF-8 at most; then lone surrogates are ``?``."""
+    if len(text) * 4 <= limit:
+        return text
+    data = text[: limit + 1].encode(errors="replace")
+    return text if len(data) <= limit else data[:limit].decode(errors="ignore")
+
+
 def _escaped(match: re.Match[str]) -> str:
     code = ord(match.group())
     if code in _BYTES:

@@ -117,6 +117,15 @@ def test_default_policy_goes_by_the_tag(image: str, policy: str) -> None:
     assert default_pull_policy(image) == policy
 
 
+def test_long_text_is_no_name_and_is_not_repeated_in_the_message() -> None:
+    longest = "h" * 3800 + ".example/" + "a" * 255
+    assert parse(longest).path == "a" * 255
+    with pytest.raises(InvalidReference) as caught:
+        parse("é" * 1_000_000)
+    assert str(caught.value) == f'couldn\'t parse image name "{"é" * 256}…": invalid reference format'
+    assert "longer than 4096 characters" in caught.value.detail and len(caught.value.detail) < 600
+
+
 @given(st.text(max_size=80))
 def test_any_text_is_a_name_or_invalid(text: str) -> None:
     try:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.base.text import encodable, printable, printable_lines
+from pykubelet.base.text import cut, encodable, printable, printable_lines
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,18 @@ def test_printable_every_character_of_a_category_that_hides_is_escaped(category:
 
 def test_printable_lines_keeps_line_feeds_and_tabs_and_escapes_the_rest() -> None:
     assert printable_lines("a\tb\r\n\x1b[2Jc\u2028\n") == "a\tb\\r\n\\x1b[2Jc\\u2028\n"
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=30), st.integers(0, 40))
+def test_cut_is_the_longest_beginning_within_the_limit(text: str, limit: int) -> None:
+    found = cut(text, limit)
+    size = len(text.encode(errors="replace"))
+    if size <= limit:
+        assert found == text
+    else:
+        shown = text.encode(errors="replace").decode()
+        assert shown.startswith(found)
+        assert len(found.encode()) <= limit < len(shown[: len(found) + 1].encode())
 
 
 @given(st.text(st.characters(exclude_categories=())))

@@ -5,12 +5,14 @@ Go kubelet, so that crictl shows pods correctly and either agent can take over t
 """
 
 import functools
+import hashlib
 from collections.abc import Mapping
 from typing import TypeVar
 
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.image_reference import MAX_LENGTH
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.models import codec
@@ -125,7 +127,10 @@ def container_hash(container: AnyContainer) -> str:
     Nothing else of a container may change in a running pod. The value is that of the Go kubelet, so that a node can
     change agents without restarting containers.
     """
-    return _name_and_image_hash(container.name, container.image)
+    image = container.image
+    if len(image) > MAX_LENGTH:  # no container has such an image, so its hash need not be the Go kubelet's
+        image = hashlib.sha256(image.encode(errors="surrogatepass")).hexdigest()
+    return _name_and_image_hash(container.name, image)
 
 
 @functools.lru_cache(maxsize=4096)

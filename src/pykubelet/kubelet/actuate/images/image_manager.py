@@ -8,7 +8,8 @@ runtime, when a slot is free.
 import logging
 
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
-from pykubelet.base.image_reference import default_pull_policy, with_default_tag
+from pykubelet.base.image_reference import MAX_LENGTH, default_pull_policy, with_default_tag
+from pykubelet.base.text import cut
 from pykubelet.kubelet.actuate.actuate_types import ImageError, ImageFacts, ImageReason
 from pykubelet.kubelet.actuate.images.image_puller import ImagePuller
 from pykubelet.kubelet.actuate.images.image_request import ImageRequest, RequestEvents, RequestFindings
@@ -131,7 +132,7 @@ class ImageManager:
         try:
             image = with_default_tag(request.image)
         except Invalid as error:
-            message = f'Failed to apply default image tag "{request.image}": {error}'
+            message = f'Failed to apply default image tag "{cut(request.image, MAX_LENGTH)}": {error}'
             self._events.warning(request, Reason.FAILED_TO_INSPECT_IMAGE, message)
             raise ImageError(ImageReason.INVALID_IMAGE_NAME, message) from error
         return pb.ImageSpec(image=image, annotations=dict(request.pod.metadata.annotations))

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.concurrency.watch_table import Change, WatchTable
+from pykubelet.base.text import cut
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.events.event_types import CorrelatedEvent, EventConfig, Occurrence
 from pykubelet.kubelet.report.events.plan.correlate import Correlator
@@ -79,8 +80,9 @@ class EventLog:
         container: str = "",
         annotations: Mapping[str, str] = NO_ANNOTATIONS,
     ) -> None:
-        """Record an event of a pod, or with None of the node."""
+        """Record an event of a pod, or with None of the node. A message that is too long is cut."""
         now = self._clock.now()
+        message = cut(message, self._config.max_message)
         involved = self._reference(pod, container)
         correlated = self._correlator.correlate(Occurrence(involved, event_type, reason, message, now, annotations))
         fields = {"pod": str(pod) if pod else "", "container": container, "reason": reason, "event": message}

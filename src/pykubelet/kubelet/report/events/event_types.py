@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from pykubelet.base.units import Seconds
+from pykubelet.base.units import KIB, Bytes, Seconds
 from pykubelet.models.core_v1 import ObjectReference
 
 
@@ -24,6 +24,8 @@ class EventConfig(Struct, frozen=True):
     """Seconds after which an object may send one more event."""
     max_tracked: int = 4096
     """Maximum number of objects and event kinds that are counted; the least recently used is forgotten."""
+    max_message: Bytes = Bytes(12 * KIB)
+    """Maximum UTF-8 bytes of a message, the rest is cut: more than the 10 KiB that is read of a probe's output."""
 
 
 class Occurrence(Struct, frozen=True):

@@ -1,5 +1,7 @@
 """Labels and annotations: contents as in the Go kubelet, and parsing of any values."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,6 +30,17 @@ def test_hash_counts_name_and_image_only() -> None:
     assert labels.container_hash(make_container(command=["x"], env=[{"name": "A"}])) == labels.container_hash(plain)
     assert labels.container_hash(make_container(image="other")) != labels.container_hash(plain)
     assert labels.container_hash(make_container(name="other")) != labels.container_hash(plain)
+
+
+def test_hash_of_a_long_image_name_is_quick_and_does_not_keep_the_name() -> None:
+    labels._name_and_image_hash.cache_clear()
+    tracemalloc.start()
+    try:
+        hashes = {labels.container_hash(Container(name="a", image=f"{n}" + "x" * 1_000_000)) for n in range(20)}
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert len(hashes) == 20
 
 
 def test_sandbox_labels_are_the_pods_and_the_identity() -> None:

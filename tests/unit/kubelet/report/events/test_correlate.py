@@ -1,5 +1,7 @@
 """Combining, counting and rate-limiting events, with client-go's numbers."""
 
+import tracemalloc
+
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -54,6 +56,18 @@ def test_from_the_tenth_different_message_on_they_are_combined() -> None:
     assert [t.occurrence.message for t in reported[9:]] == [f"{COMBINED_PREFIX}m{i}" for i in range(9, 13)]
     assert [t.count for t in reported[9:]] == [1, 2, 3, 4]
     assert len({t.name for t in reported}) == 10
+
+
+def test_messages_of_many_groups_are_not_held() -> None:
+    correlator = Correlator(NO_LIMIT)
+    tracemalloc.start()
+    try:
+        for name in range(200):
+            for number in range(9):
+                correlator.correlate(occurrence(f"{number}" + "x" * 10_000, name=f"web-{name}"))
+        assert tracemalloc.get_traced_memory()[0] < 4 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_other_reasons_and_objects_are_not_combined_with_them() -> None:

@@ -1,6 +1,7 @@
 """The event log: objects of the API, bounds, watching, logging."""
 
 import logging
+import tracemalloc
 
 import pytest
 
@@ -58,6 +59,21 @@ def test_field_path_names_the_list_of_the_container(name: str, expected: str) ->
     log = event_log()
     log.event(REF, NORMAL, "Started", "m", container=name)
     assert log.list()[0].involved_object.field_path == expected
+
+
+def test_long_messages_are_cut_and_held_once() -> None:
+    """The author of a pod decides how long its image names, paths and commands are."""
+    log = event_log()
+    tracemalloc.start()
+    try:
+        for number in range(50):
+            each = PodRef("ns", f"web-{number}", PodUID(f"uid-{number}"))
+            log.event(each, WARNING, "Failed", f"{number} " + "ä" * 1_000_000)
+        assert tracemalloc.get_traced_memory()[0] < 4 << 20
+    finally:
+        tracemalloc.stop()
+    assert [event.message for event in log.list()][:1] == ["0 " + "ä" * 6143]
+    assert {len(event.message.encode()) for event in log.list()} <= {12 * 1024, 12 * 1024 - 1}
 
 
 def test_events_of_an_unknown_pod_and_of_the_node_are_listed() -> None:

@@ -243,6 +243,19 @@ def test_an_unknown_end_is_never_a_success(state: ContainerState | None, before:
 # -- waiting reasons --------------------------------------------------------------------------------------------------
 
 
+def test_message_of_a_container_that_cannot_start_is_cut() -> None:
+    """It may contain an image name of any length, and a status that is too large for the API is never reported."""
+    containers = [container(f"c{number}") for number in range(60)]
+    long = {
+        each.name: Failure(SyncAction.START_CONTAINER, each.name, "InvalidImageName", "ä" * 400_000)
+        for each in containers
+    }
+    (single,) = statuses(pod(containers[0]), runtime(), StatusContext(now=NOW, waiting=long))
+    many = statuses(pod(*containers), runtime(), StatusContext(now=NOW, waiting=long))
+    assert some(some(single.state).waiting).message == "ä" * 6144
+    assert {some(some(each.state).waiting).message for each in many} == {"ä" * 512}
+
+
 @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError"])
 def test_a_container_that_cannot_start_waits_with_the_reason(reason: str) -> None:
     status = one(waiting=waiting(reason))

@@ -5,6 +5,7 @@ different messages of one kind become one event ("combined from similar events")
 object that sends too many is silenced.
 """
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
@@ -25,7 +26,8 @@ class _Group(Struct):
     """The different messages of one kind seen recently."""
 
     last_at: Seconds
-    messages: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    messages: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
+    """Their digests: the messages themselves may be long, and groups are many."""
 
 
 class _RecordedEvent(Struct):
@@ -92,9 +94,10 @@ class Correlator:
         if group is None or occurrence.at - group.last_at > self._config.aggregate_window:
             group = self._groups.put(kind, _Group(occurrence.at))
         group.last_at = occurrence.at
-        group.messages[occurrence.message] = None
+        message = _digest(occurrence.message)
+        group.messages[message] = None
         if len(group.messages) < self._config.aggregate_after:
-            return occurrence, (*kind, occurrence.involved.field_path, occurrence.message)
+            return occurrence, (*kind, occurrence.involved.field_path, message)
         group.messages.popitem(last=False)
         return replace(occurrence, message=COMBINED_PREFIX + occurrence.message), kind
 
@@ -110,3 +113,7 @@ class Correlator:
 def _identity(occurrence: Occurrence) -> tuple[str, ...]:
     involved = occurrence.involved
     return (involved.kind, involved.namespace, involved.name, involved.uid)
+
+
+def _digest(message: str) -> bytes:
+    return hashlib.blake2b(message.encode(errors="surrogatepass"), digest_size=16).digest()

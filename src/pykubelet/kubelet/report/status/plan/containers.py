@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from pykubelet.base.text import cut
 from pykubelet.kubelet.report.status.plan.resources import mount_statuses, status_resources
 from pykubelet.kubelet.report.status.status_types import StatusContext
 from pykubelet.kubelet.types.podspec import AnyContainer, is_sidecar
@@ -28,6 +29,8 @@ RESTARTING_ALL: Final = "RestartingAllContainers"
 UNKNOWN_EXIT_CODE: Final = 137
 MAX_POD_MESSAGE_BYTES: Final = 12 * 1024
 """Byte limit shared by the termination messages of one pod."""
+MIN_WAITING_MESSAGE_BYTES: Final = 1024
+"""Byte limit of why a container waits, however many the pod has; the message may contain a name of any length."""
 _NO_PROBES: Final = ContainerProbes()
 _NO_STATE: Final = core.ContainerState()
 
@@ -162,7 +165,7 @@ class ContainerComputer:
             terminated=core.ContainerStateTerminated(
                 exit_code=exit_code,
                 reason=reason,
-                message=_cut(message, self._message_bytes),
+                message=cut(message, self._message_bytes),
                 started_at=_time(now.started_at),
                 finished_at=_time(now.finished_at),
                 container_id=self._api_id(now),
@@ -202,7 +205,8 @@ class ContainerComputer:
         if failure is None or not self._to_be_started(container, now):
             return status
         last = status.state if _state(status).terminated is not None else status.last_state
-        return replace(status, state=_waiting(failure.reason, failure.message), last_state=last)
+        message = cut(failure.message, max(self._message_bytes, MIN_WAITING_MESSAGE_BYTES))
+        return replace(status, state=_waiting(failure.reason, message), last_state=last)
 
     def _to_be_started(self, container: AnyContainer, now: RuntimeStatus | None) -> bool:
         if self._stopping:
@@ -313,9 +317,3 @@ def _user(now: RuntimeStatus) -> core.ContainerUser | None:
 
 def _time(unix: float) -> Time | None:
     return time_from_unix(unix) if unix else None
-
-
-def _cut(message: str, limit: int) -> str:
-    """Truncate the message to that many bytes of UTF-8."""
-    data = message.encode(errors="replace")
-    return message if len(data) <= limit else data[:limit].decode(errors="ignore")
