@@ -75,8 +75,8 @@ class NodeReporter:
         self._config = config
         self._node: Node | None = None
         """The Node object as the API server last returned it."""
-        self._is_reconciled = False
-        """Whether the Node object was created or corrected at registration; a watch may bring the object before."""
+        self._registered_uid: str | None = None
+        """The uid of the Node object that was created or corrected last; a watch, or an answer, may bring another."""
         self._sent: NodeStatus | None = None
         """The agent's part of the status as sent last; None: it has to be sent. The API server may drop some fields."""
         self._sent_at: Seconds = 0.0
@@ -86,6 +86,7 @@ class NodeReporter:
         self._wakeup = Wakeup(deps.telemetry.clock)
         self._conditions_reported: dict[str, str] = {}
         """Conditions that events have been recorded for: type → status."""
+        self._reboot_reported = False
         self._cordoned = False
         self._deletions = 0
         """Number of times that the Node object was deleted. A response to a request sent before a deletion is
@@ -112,8 +113,6 @@ class NodeReporter:
         if self._node is not None and is_newer(self._node, node):
             return False
         other = self._node is None or node.metadata.uid != self._node.metadata.uid
-        if self._node is not None and other:
-            self._is_reconciled = False
         self._node = node
         self._report_cordon(node)
         self.registered.set()
@@ -134,7 +133,6 @@ class NodeReporter:
     def node_deleted(self) -> None:
         """Register again: the API server has no such node any more."""
         self._node = self._sent = None
-        self._is_reconciled = False
         self._deletions += 1
         self._wakeup.wake()
 
@@ -158,7 +156,7 @@ class NodeReporter:
     async def report(self) -> None:
         """Bring the Node object up to date if it has changed."""
         facts = await self._deps.facts.read()
-        if self._node is None or not self._is_reconciled:
+        if self._node is None or self._node.metadata.uid != self._registered_uid:
             await self._register(facts)
             return
         node = await self._correct_labels(self._node)
@@ -256,7 +254,7 @@ class NodeReporter:
                 self.registered.set()
                 self._deps.telemetry.metrics.registered()
                 if self._deletions == deletions:
-                    self._is_reconciled = True
+                    self._registered_uid = node.metadata.uid
                     self._store(node, status, None)
                 return
             except AlreadyExists:
@@ -275,16 +273,17 @@ class NodeReporter:
         _log.info("node registration: node exists already", extra={"node": config.name, "changed": patch is not None})
         if self._deletions != deletions:
             return
-        self._is_reconciled = True
         if self.lacks(node):
             self._node = node
         self._found_at = self._deps.telemetry.clock.monotonic()
         self.registered.set()
         self._report_cordon(node)
         before, now = node.status.node_info, facts.info.boot_id
-        if before is not None and before.boot_id not in ("", now):
+        if before is not None and before.boot_id not in ("", now) and not self._reboot_reported:
+            self._reboot_reported = True
             self._deps.telemetry.events.event(None, WARNING, REBOOTED, reboot_message(config.name, now))
         status = node_status(self._completed(facts, node.status), node.status, config, self._deps.telemetry.clock.now())
         self._deps.addresses(status.addresses)
         # Device plugins of an earlier agent are gone; what people have set is set again by them, as with upstream.
         await self._send(node.status, status, reset_extended=True)
+        self._registered_uid = node.metadata.uid

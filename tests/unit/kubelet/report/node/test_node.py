@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pykubelet.apiclient import Forbidden
 from pykubelet.apiclient.resources import Target
 from pykubelet.base.concurrency.callbacks import Callbacks
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Conflict, Invalid, NotFound
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.report.node import (
     CsiNodeState,
@@ -448,6 +448,40 @@ async def test_node_that_others_have_created_again_is_put_right(api: Api) -> Non
         api.put("nodes", "n", "", metadata={"name": "n", "labels": {"theirs": "x"}})
         rig.reporter.node_updated(rig.node)
         await until(lambda: rig.is_ready() and "kubernetes.io/hostname" in rig.node.metadata.labels)
+
+
+@pytest.mark.parametrize("found_by", ["the answer to a report", "a watch after a failed report"])
+async def test_node_that_others_have_created_again_is_put_right_whatever_shows_it_first(
+    api: Api, found_by: str
+) -> None:
+    rig = make(api)
+    await rig.reporter.report()
+    api.fake.store.delete(Place("/api/v1", "nodes", "", "n"), "", None)
+    rig.machine.facts = replace(FACTS, pressure=PressureConditions(disk=True))
+    if found_by == "a watch after a failed report":
+        with pytest.raises(NotFound):
+            await rig.reporter.report()
+    api.put("nodes", "n", "", metadata={"name": "n", "labels": {"theirs": "x"}})
+    if found_by == "the answer to a report":
+        await rig.reporter.report()
+    rig.reporter.node_updated(rig.node)
+    await rig.reporter.report()
+    assert rig.node.metadata.labels.items() >= {"kubernetes.io/hostname": "n", "theirs": "x"}.items()
+
+
+async def test_node_is_put_right_after_a_failed_attempt(api: Api) -> None:
+    old = {"example.com/gpu": "4"}
+    status = {"capacity": old, "allocatable": old, "nodeInfo": {"bootID": "before"}}
+    api.put("nodes", "n", "", status=status)
+    rig = make(api)
+    api.fake.faults = [Fault("PATCH .*/nodes/n/status", status=409, times=2)]
+    for _ in range(2):
+        with pytest.raises(Conflict):
+            await rig.reporter.report()
+    await rig.reporter.report()
+    assert rig.is_ready()
+    assert (rig.node.status.capacity["example.com/gpu"], rig.node.status.allocatable["example.com/gpu"]) == ("0", "0")
+    assert rig.events.reasons.count("Rebooted") == 1
 
 
 async def test_node_that_is_not_registered_yet_may_be_missing(api: Api) -> None:
