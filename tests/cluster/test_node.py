@@ -21,6 +21,7 @@ from tests.manifests import container, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 _PATH = f"/api/v1/nodes/{NODE}"
+_CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +224,7 @@ def test_the_lease_is_renewed(cluster: Cluster) -> None:
 
 def test_deleted_node_is_registered_again(cluster: Cluster) -> None:
     before = _node(cluster)["metadata"]["uid"]
+    cluster.api.delete(f"{_CSI_NODES}/{NODE}")  # with its owner, as the garbage collector does
     cluster.api.delete(_PATH)
 
     def back() -> bool:
@@ -231,6 +233,12 @@ def test_deleted_node_is_registered_again(cluster: Cluster) -> None:
 
     wait_for(back, 20.0, cluster.agent.log_tail)
     wait_for(lambda: cluster.api.node_condition(NODE).get("status") == "True", 20.0, cluster.agent.log_tail)
+
+    def owned() -> bool:
+        found = [each for each in cluster.api.get(_CSI_NODES)["items"] if each["metadata"]["name"] == NODE]
+        return [each["metadata"]["ownerReferences"][0]["uid"] for each in found] == [_node(cluster)["metadata"]["uid"]]
+
+    wait_for(owned, 20.0, cluster.agent.log_tail)
 
 
 def test_node_is_not_ready_after_half_a_minute_without_its_runtime(cluster: Cluster, daemon: PrivateRuntime) -> None:

@@ -133,6 +133,7 @@ _ROUNDS: dict[str, tuple[Make, str, str]] = {
             client=ns(),
             node=lambda: None,
             registered=_registered(),
+            replaced=Callbacks(),
             state=ns(failed=lambda _: None),
             installed=Callbacks(),
             removed=Callbacks(),

@@ -189,6 +189,7 @@ def _csi_node_reporter(
         client=access.client,
         node=reporter.current,
         registered=reporter.registered,
+        replaced=reporter.replaced,
         state=state,
         installed=drivers.installed,
         removed=drivers.removed,

@@ -71,12 +71,16 @@ class CsiNodeReporter:
         client: ApiClient,
         node: Callable[[], Node | None],
         registered: asyncio.Event,
+        replaced: Callbacks[[]],
         state: CsiNodeState,
         installed: Callbacks[[str, DriverNodeInfo]],
         removed: Callbacks[[str]],
         clock: Clock,
     ) -> None:
-        """``installed`` and ``removed`` are the events of drivers; the methods of these names handle them."""
+        """``replaced`` is the event of another Node object, with which the API server deletes the CSINode.
+
+        ``installed`` and ``removed`` are the events of drivers; the methods of these names handle them.
+        """
         self._state = state
         self._client = client
         self._node = node
@@ -87,6 +91,7 @@ class CsiNodeReporter:
         self._news = Wakeup(clock)
         installed.subscribe(self.installed)
         removed.subscribe(self.removed)
+        replaced.subscribe(self._news.wake)
 
     def installed(self, driver: str, info: DriverNodeInfo) -> None:
         """Note that a driver has registered."""

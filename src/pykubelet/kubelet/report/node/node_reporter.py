@@ -93,6 +93,8 @@ class NodeReporter:
         discarded."""
         self.registered = asyncio.Event()
         """Set once the node is known to be registered."""
+        self.replaced = Callbacks[[]]()
+        """Called when another Node object was registered in place of one that had been."""
         for change in deps.changes:
             change.subscribe(self.poke)
 
@@ -254,8 +256,8 @@ class NodeReporter:
                 self.registered.set()
                 self._deps.telemetry.metrics.registered()
                 if self._deletions == deletions:
-                    self._registered_uid = node.metadata.uid
                     self._store(node, status, None)
+                    self._note_registered(node)
                 return
             except AlreadyExists:
                 pass
@@ -286,4 +288,9 @@ class NodeReporter:
         self._deps.addresses(status.addresses)
         # Device plugins of an earlier agent are gone; what people have set is set again by them, as with upstream.
         await self._send(node.status, status, reset_extended=True)
-        self._registered_uid = node.metadata.uid
+        self._note_registered(node)
+
+    def _note_registered(self, node: Node) -> None:
+        before, self._registered_uid = self._registered_uid, node.metadata.uid
+        if before not in (None, node.metadata.uid):
+            self.replaced()

@@ -23,6 +23,7 @@ from pykubelet.models.core_v1 import Node
 from pykubelet.models.storage_v1 import CSINode
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_api import Fault
+from pykubelet.testing.fake_api.store import Place
 from pykubelet.testing.wait import until
 from tests.unit.kubelet.apitools import Api, fake_api, running
 
@@ -109,6 +110,7 @@ class Rig:
     api: Api
     reporter: CsiNodeReporter
     registered: asyncio.Event
+    replaced: Callbacks[[]]
     nodes: list[Node] = field(default_factory=list)
     state: CsiNodeState = field(default_factory=CsiNodeState)
 
@@ -117,18 +119,19 @@ class Rig:
 async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
         nodes: list[Node] = []
-        registered, state = asyncio.Event(), CsiNodeState()
+        registered, replaced, state = asyncio.Event(), Callbacks[[]](), CsiNodeState()
         reporter = CsiNodeReporter(
             client=api.client,
             node=lambda: nodes[-1] if nodes else None,
             registered=registered,
+            replaced=replaced,
             state=state,
             installed=Callbacks(),
             removed=Callbacks(),
             clock=api.clock,
         )
         async with running(reporter.run()):
-            yield Rig(api, reporter, registered, nodes, state)
+            yield Rig(api, reporter, registered, replaced, nodes, state)
 
 
 def drivers(rig: Rig) -> list[str]:
@@ -179,6 +182,7 @@ async def test_driver_is_published_while_another_one_waits_for_its_retry() -> No
             client=api.client,
             node=lambda: there,
             registered=registered,
+            replaced=Callbacks(),
             state=state,
             installed=Callbacks(),
             removed=Callbacks(),
@@ -206,6 +210,7 @@ async def test_driver_that_the_api_server_refuses_keeps_no_other_from_the_cluste
             client=api.client,
             node=lambda: there,
             registered=registered,
+            replaced=Callbacks(),
             state=state,
             clock=clock,
             installed=Callbacks(),
@@ -235,3 +240,20 @@ async def test_drivers_come_and_go(rig: Rig) -> None:
     rig.reporter.removed("d")
     await until(lambda: not drivers(rig))
     await until(lambda: NODE_IDS not in rig.api.get("nodes", "n", namespace="")["metadata"].get("annotations", {}))
+
+
+async def test_object_is_published_again_for_another_node_object(rig: Rig) -> None:
+    """The API server deletes the CSINode with its owner, the former Node object."""
+    rig.reporter.installed("d", INFO)
+    rig.nodes.append(from_builtins(rig.api.put("nodes", "n", namespace=""), Node))
+    rig.registered.set()
+    await until(lambda: drivers(rig) == ["d"])
+    rig.api.fake.store.delete(Place(STORAGE, "csinodes", "", "n"), "", None)
+    rig.api.fake.store.delete(Place("/api/v1", "nodes", "", "n"), "", None)
+    rig.nodes.append(from_builtins(rig.api.put("nodes", "n", namespace=""), Node))
+    rig.replaced()
+    await until(lambda: drivers(rig) == ["d"])
+    (found,) = rig.api.all("csinodes", STORAGE)
+    assert [owner["uid"] for owner in found["metadata"]["ownerReferences"]] == [rig.nodes[-1].metadata.uid]
+    there = rig.api.get("nodes", "n", namespace="")["metadata"]
+    assert json.loads(there["annotations"][NODE_IDS]) == {"d": "node-1"} and there["labels"]["zone"] == "z"

@@ -469,6 +469,30 @@ async def test_node_that_others_have_created_again_is_put_right_whatever_shows_i
     assert rig.node.metadata.labels.items() >= {"kubernetes.io/hostname": "n", "theirs": "x"}.items()
 
 
+async def test_other_node_object_is_an_event_once_it_is_registered(api: Api) -> None:
+    rig = make(api)
+    seen: list[str] = []
+
+    def note() -> None:
+        known = rig.reporter.current()
+        seen.append(known.metadata.uid if known is not None else "")
+
+    rig.reporter.replaced.subscribe(note)
+    await rig.reporter.report()
+    await rig.reporter.report()
+    assert not seen
+    expected = []
+    for is_created_by_others in (False, True):
+        api.fake.store.delete(Place("/api/v1", "nodes", "", "n"), "", None)
+        rig.reporter.node_deleted()
+        if is_created_by_others:
+            api.put("nodes", "n", "")
+            rig.reporter.node_updated(rig.node)
+        await rig.reporter.report()
+        expected.append(rig.node.metadata.uid)
+        assert seen == expected
+
+
 async def test_node_is_put_right_after_a_failed_attempt(api: Api) -> None:
     old = {"example.com/gpu": "4"}
     status = {"capacity": old, "allocatable": old, "nodeInfo": {"bootID": "before"}}
