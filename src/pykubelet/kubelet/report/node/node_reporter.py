@@ -6,6 +6,7 @@ and every 5 minutes in any case. The heartbeat between two reports is the Lease 
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -80,6 +81,8 @@ class NodeReporter:
         self._sent: NodeStatus | None = None
         """The agent's part of the status as sent last; None: it has to be sent. The API server may drop some fields."""
         self._sent_at: Seconds = 0.0
+        self._overwritten_at: Seconds = -math.inf
+        """Time at which a report was caused at once, since others had overwritten the status."""
         self._found_at: Seconds = 0.0
         """Time at which the node was found registered."""
         self._guard = Guard("node.status", deps.telemetry.clock.monotonic)
@@ -110,7 +113,8 @@ class NodeReporter:
     def node_updated(self, node: Node) -> bool:
         """Take over the Node object from a watch event; report again if others have overwritten the status.
 
-        Returns False for a version older than the known one: the watch may be behind responses to requests.
+        At once, but only once in a period: two agents of the same name would answer each other without end. Returns
+        False for a version older than the known one: the watch may be behind responses to requests.
         """
         if self._node is not None and is_newer(self._node, node):
             return False
@@ -120,7 +124,16 @@ class NodeReporter:
         self.registered.set()
         if other or (self._sent is not None and conditions_overwritten(self._sent, node.status)):
             self._sent = None
-            self._wakeup.wake()
+            if other or self._may_answer_at_once():
+                self._wakeup.wake()
+        return True
+
+    def _may_answer_at_once(self) -> bool:
+        """Whether no report was caused by others within this period; note that one is."""
+        now = self._deps.telemetry.clock.monotonic()
+        if now - self._overwritten_at < self._config.update_every:
+            return False
+        self._overwritten_at = now
         return True
 
     def lacks(self, node: Node) -> bool:

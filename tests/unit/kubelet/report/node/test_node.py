@@ -387,6 +387,32 @@ async def test_conditions_set_unknown_by_the_control_plane_are_corrected(api: Ap
     assert rig.condition("theirs") is not None
 
 
+async def test_conditions_that_a_rival_overwrites_at_once_are_corrected_once_a_period(api: Api) -> None:
+    """Two agents of the same node name would else answer each other as fast as the API server permits."""
+    period = 10.0**6
+    rig = make(api, replace(CONFIG, update_every=period))
+
+    def overwrite() -> None:
+        api.change("nodes", "n", "", status={"conditions": [{"type": "Ready", "status": "False"}]})
+        rig.reporter.node_updated(rig.node)
+
+    async with running(rig.reporter.run()):
+        await until(lambda: rig.is_ready() and rig.events.reasons == STARTING)
+        for patches in (1, 3):
+            overwrite()
+            await until(lambda: rig.is_ready() and rig.patches == patches)  # noqa: B023 - at once
+            await settle()
+            reads = rig.machine.reads
+            for _ in range(3):
+                overwrite()
+                await settle()
+            assert rig.machine.reads == reads
+            rig.reporter.poke()
+            await until(rig.is_ready)
+            await settle()
+            api.clock.shift += period
+
+
 async def test_volumes_in_use_that_others_have_overwritten_are_sent_again(api: Api) -> None:
     """Until then the controller could detach them."""
     rig = make(api)
