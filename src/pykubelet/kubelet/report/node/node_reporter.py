@@ -116,9 +116,9 @@ class NodeReporter:
         At once, but only once in a period: two agents of the same name would answer each other without end. Returns
         False for a version older than the known one: the watch may be behind responses to requests.
         """
-        if self._node is not None and is_newer(self._node, node):
-            return False
         other = self._node is None or node.metadata.uid != self._node.metadata.uid
+        if self._node is not None and not other and is_newer(self._node, node):
+            return False
         self._node = node
         self._report_cordon(node)
         self.registered.set()
@@ -290,9 +290,9 @@ class NodeReporter:
             return
         if self.lacks(node):
             self._node = node
+            self._report_cordon(node)
         self._found_at = self._deps.telemetry.clock.monotonic()
         self.registered.set()
-        self._report_cordon(node)
         before, now = node.status.node_info, facts.info.boot_id
         if before is not None and before.boot_id not in ("", now) and not self._reboot_reported:
             self._reboot_reported = True

@@ -534,6 +534,46 @@ async def test_node_is_put_right_after_a_failed_attempt(api: Api) -> None:
     assert rig.events.reasons.count("Rebooted") == 1
 
 
+async def test_late_answer_about_a_former_node_object_replaces_no_later_one(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = make(api)
+    await rig.reporter.report()
+    patch = api.client.patch
+
+    async def answered_late(*args: Any) -> Any:
+        answer = await patch(*args)
+        api.fake.store.delete(Place("/api/v1", "nodes", "", "n"), "", None)
+        api.put("nodes", "n", "")
+        rig.reporter.node_updated(rig.node)
+        return answer
+
+    rig.machine.facts = replace(FACTS, pressure=PressureConditions(disk=True))
+    monkeypatch.setattr(api.client, "patch", answered_late)
+    await rig.reporter.report()
+    monkeypatch.undo()
+    await rig.reporter.report()
+    assert rig.node.metadata.labels["kubernetes.io/hostname"] == "n" and rig.is_ready()
+
+
+async def test_late_answer_at_registration_undoes_no_cordon(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = make(api)
+    await first.reporter.report()
+    rig = make(api)
+    get = api.client.get
+
+    async def answered_late(target: Target[core.Node]) -> core.Node:
+        answer = await get(target)
+        api.change("nodes", "n", "", spec={"unschedulable": True})
+        rig.reporter.node_updated(rig.node)
+        return answer
+
+    monkeypatch.setattr(api.client, "get", answered_late)
+    await rig.reporter.report()
+    rig.reporter.node_updated(rig.node)
+    assert rig.events.reasons == ["NodeNotSchedulable", *STARTING]
+
+
 async def test_node_that_is_not_registered_yet_may_be_missing(api: Api) -> None:
     rig = make(api)
     rig.reporter.node_missing()
@@ -555,6 +595,12 @@ async def test_reporter_lacks_a_node_object_that_is_the_first_or_later_than_its_
     assert known is not None and not rig.reporter.lacks(known)
     api.change("nodes", "n", "", spec={"unschedulable": True})
     assert rig.reporter.lacks(rig.node)
+    api.fake.store.delete(Place("/api/v1", "nodes", "", "n"), "", None)
+    api.put("nodes", "n", "")
+    other = rig.node
+    assert rig.reporter.lacks(other), "it was created after the known one"
+    rig.reporter.node_updated(other)
+    assert not rig.reporter.lacks(known)
 
 
 async def test_extended_resources_of_an_earlier_agent_become_zero_and_later_ones_stay(api: Api) -> None:

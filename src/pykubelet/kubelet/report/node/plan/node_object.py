@@ -209,11 +209,9 @@ def host_ips(addresses: Iterable[NodeAddress]) -> tuple[str, ...]:
 
 
 def is_newer(one: Node, other: Node) -> bool:
-    """Return whether ``one`` is a later state of the same object; resource versions are growing numbers (KEP-5504)."""
+    """Return whether ``one`` is later, also of two objects of one name: versions are growing numbers (KEP-5504)."""
     versions = (one.metadata.resource_version, other.metadata.resource_version)
-    if one.metadata.uid != other.metadata.uid or not all(version.isdecimal() for version in versions):
-        return False
-    return int(versions[0]) > int(versions[1])
+    return all(version.isdecimal() for version in versions) and int(versions[0]) > int(versions[1])
 
 
 def is_ready(status: NodeStatus) -> bool:
