@@ -21,8 +21,9 @@ T = TypeVar("T", bound=KubeStruct)
 R = TypeVar("R")
 
 
-class _RawList(msgspec.Struct, frozen=True):
+class _RawList(msgspec.Struct, frozen=True, rename="camel"):
     kind: str = ""
+    api_version: str = ""
     metadata: ListMeta = ListMeta()
     items: list[msgspec.Raw] | None = None
 
@@ -62,9 +63,9 @@ class Pages(Generic[T]):
         if raw.metadata.remaining_item_count and not raw.metadata.continue_:
             raise Transient(f"list: {raw.metadata.remaining_item_count} more objects, but no token to read them")
         self._version = raw.metadata.resource_version
-        first = len(self._found)
+        first, kind = len(self._found), f'{{"kind":"{self._target.__name__}","apiVersion":"{raw.api_version}",'.encode()
         for each in raw.items or ():
-            self._weigh(bytes(each))
+            self._weigh(bytes(each), kind)
         for found, each in zip(self._found[first:], raw.items or (), strict=True):
             if not found.fault:
                 self._decode(found, bytes(each))
@@ -82,9 +83,14 @@ class Pages(Generic[T]):
             weights=tuple(weight for _, weight in held),
         )
 
-    def _weigh(self, text: bytes) -> None:
-        """Note an object, and leave those out that do not fit with it."""
+    def _weigh(self, text: bytes, kind: bytes) -> None:
+        """Note an object, and leave those out that do not fit with it.
+
+        An object weighs as much as in the event of a watch: this begins with its ``kind``, which lists leave out.
+        """
         head, position = _shallowly(head_of, text), len(self._found)
+        if not head.kind and text.startswith(b"{"):
+            text = kind + text[1:]
         found: _ListedObject[T] = _ListedObject(identity(head), weight(text), bool(head.metadata.deletion_timestamp))
         self._found.append(found)
         for place in self._all.offer(position, found.weight, found.meta.namespace):

@@ -8,7 +8,7 @@ import pytest
 from pykubelet.apiclient import held_objects, pages
 from pykubelet.apiclient.held_objects import HeldObjects
 from pykubelet.apiclient.pages import Pages
-from pykubelet.apiclient.watch import WatchEvent, WatchType
+from pykubelet.apiclient.watch import WatchEvent, WatchType, read_event
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.meta_v1 import ObjectMeta
 
@@ -31,10 +31,16 @@ def pod(name: str, size: int, *, ending: bool = False, namespace: str = "many") 
     return {"kind": "Pod", "metadata": meta, "spec": {"hostname": "h" * size}}
 
 
+def compact(value: Json) -> bytes:
+    """Return the JSON text as the API server writes it."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
 def relist(held: HeldObjects[Pod], *given: Json) -> None:
     """Take over a list of these pods."""
     read = Pages(Pod)
-    read.read(json.dumps({"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": given}).encode())
+    answer = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": given}
+    read.read(compact(answer))
     held.replace(read.listing())
 
 
@@ -143,6 +149,25 @@ def test_change_that_takes_no_more_memory_is_held_whatever_others_take() -> None
     assert put("first", 80_000, "1") and put("second", 30_000, "2"), "together beyond the maximum"
     assert put("first", 80_000, "3") and put("first", 79_000, "4")
     assert held.items["first", "a"].metadata.resource_version == "4" and not held.unread
+
+
+def test_change_of_a_listed_object_that_takes_no_more_memory_is_held_whatever_others_take() -> None:
+    """Only the events of a watch tell the kind of each object, as with the API server."""
+    held = HeldObjects[Pod]()
+
+    def change(name: str, size: int, namespace: str, version: str) -> None:
+        given = pod(name, size, namespace=namespace)
+        given |= {"apiVersion": "v1", "metadata": {**given["metadata"], "resourceVersion": version}}
+        held.put(read_event(compact({"type": "MODIFIED", "object": given}), Pod))
+
+    listed = [pod("a", 60_000), pod("b", 30_000)]
+    for each in listed:
+        del each["kind"]
+    relist(held, *listed)
+    change("c", 20_000, "few", "4")
+    assert ("few", "c") in held.items, "together beyond the maximum"
+    change("a", 60_000, "many", "5")
+    assert held.items["many", "a"].metadata.resource_version == "5" and not held.unread
 
 
 def test_list_is_due_when_what_others_left_out_has_room_again() -> None:
