@@ -121,11 +121,10 @@ class HeldObjects(Generic[T]):
             weight, value = self._weights[key], self._items[key]
             if self._total <= room:
                 return
-            if self._totals[key[0]] <= self._room_of_namespace():
-                continue
             old = before.get(key)
             is_held = old is not None and _same(meta_of(old), meta_of(value))
-            if is_held and weights_before[key] >= weight:
+            more = weight - weights_before[key] if is_held else weight
+            if more <= 0 or self._totals[key[0]] <= self._room_of_namespace(self._total - more):
                 continue
             meta = identity_of(meta_of(value))
             self._unread[key] = UnreadObject(meta, too_large(weight), weight, _is_ending(value))
@@ -137,12 +136,12 @@ class HeldObjects(Generic[T]):
     def _order_of_leaving_out(self, key: Key) -> tuple[bool, int, int, Key]:
         return _is_ending(self._items[key]), -self._totals[key[0]], -self._weights[key], key
 
-    def _room_of_namespace(self) -> int:
-        """Return the bytes for a namespace beyond the maximum of all.
+    def _room_of_namespace(self, total: int) -> int:
+        """Return the bytes for a namespace beyond the maximum of all, with one more object beside others of ``total``.
 
         So all namespaces together take at most two and a half times that maximum, half of it only small ones.
         """
-        return max(min(MAX_OF_NAMESPACE, (2 * MAX_TOTAL - self._total) // 4), (5 * MAX_TOTAL // 2 - self._total) // 32)
+        return max(min(MAX_OF_NAMESPACE, (2 * MAX_TOTAL - total) // 4), (5 * MAX_TOTAL // 2 - total) // 32)
 
     def _hold(self, key: Key, value: T, weight: int) -> None:
         more = weight - self._weights.get(key, 0)
@@ -183,7 +182,7 @@ class HeldObjects(Generic[T]):
         more = weight - self._weights.get(key, 0)
         if more <= 0 or self._total + more <= MAX_TOTAL + (MAX_ENDING if ending else 0):
             return True
-        return self._totals.get(key[0], 0) + more <= self._room_of_namespace()
+        return self._totals.get(key[0], 0) + more <= self._room_of_namespace(self._total)
 
 
 def key_of(meta: ObjectMeta) -> Key:

@@ -9,6 +9,7 @@ from pykubelet.apiclient import held_objects, pages
 from pykubelet.apiclient.held_objects import HeldObjects
 from pykubelet.apiclient.pages import Pages
 from pykubelet.apiclient.watch import WatchEvent, WatchType, read_event
+from pykubelet.apiclient.weights import weight as weight_of
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.meta_v1 import ObjectMeta
 
@@ -34,6 +35,17 @@ def pod(name: str, size: int, *, ending: bool = False, namespace: str = "many") 
 def compact(value: Json) -> bytes:
     """Return the JSON text as the API server writes it."""
     return json.dumps(value, separators=(",", ":")).encode()
+
+
+def weighing(namespace: str, name: str, size: int, *, ending: bool = False) -> Json:
+    """Return a pod of this weight."""
+    given = {**pod(name, 0, namespace=namespace, ending=ending), "apiVersion": "v1"}
+    return given | {"spec": {"hostname": "h" * (size - weight_of(compact(given)))}}
+
+
+def watch(held: HeldObjects[Pod], given: Json) -> bool:
+    """Take over the event of this pod; return whether it is held in this version."""
+    return held.put(read_event(compact({"type": "MODIFIED", "object": given}), Pod)) is None
 
 
 def relist(held: HeldObjects[Pod], *given: Json) -> None:
@@ -155,19 +167,11 @@ def test_change_of_a_listed_object_that_takes_no_more_memory_is_held_whatever_ot
     """Only the events of a watch tell the kind of each object, as with the API server."""
     held = HeldObjects[Pod]()
 
-    def change(name: str, size: int, namespace: str, version: str) -> None:
-        given = pod(name, size, namespace=namespace)
-        given |= {"apiVersion": "v1", "metadata": {**given["metadata"], "resourceVersion": version}}
-        held.put(read_event(compact({"type": "MODIFIED", "object": given}), Pod))
-
-    listed = [pod("a", 60_000), pod("b", 30_000)]
-    for each in listed:
-        del each["kind"]
-    relist(held, *listed)
-    change("c", 20_000, "few", "4")
-    assert ("few", "c") in held.items, "together beyond the maximum"
-    change("a", 60_000, "many", "5")
-    assert held.items["many", "a"].metadata.resource_version == "5" and not held.unread
+    one, two = weighing("many", "a", 60_000), weighing("many", "b", 30_000)
+    relist(held, *({"metadata": each["metadata"], "spec": each["spec"]} for each in (one, two)))
+    assert watch(held, weighing("few", "c", 20_000)), "together beyond the maximum"
+    one["metadata"]["resourceVersion"] = "4"
+    assert watch(held, one) and held.items["many", "a"].metadata.resource_version == "4"
 
 
 def test_list_is_due_when_what_others_left_out_has_room_again() -> None:
@@ -232,3 +236,14 @@ def test_no_list_is_due_at_once_after_one_that_held_no_object_that_is_being_dele
     assert not held.may_hold_more(), "it would leave out the same objects"
     held.remove(("many", "a"))
     assert held.may_hold_more()
+
+
+def test_list_that_is_due_for_an_object_holds_it() -> None:
+    held, many = HeldObjects[Pod](), [weighing("many", f"{number}", 10_000) for number in range(10)]
+    others = [weighing("second", "a", 24_000), weighing("third", "a", 18_000), weighing("few", "a", 15_000)]
+    relist(held, *many)
+    assert [watch(held, each) for each in others] == [True, True, False]
+    held.remove(("many", "0"))
+    assert held.may_hold_more()
+    relist(held, *many[1:], *others)
+    assert ("few", "a") in held.items
