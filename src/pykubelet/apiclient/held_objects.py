@@ -168,14 +168,14 @@ class HeldObjects(Generic[T]):
 
     def _may_fit(self, weights: Mapping[Key, int]) -> bool:
         """Whether a list may hold one of these objects: below the maximum, or as one of a small namespace."""
-        if self._total + min(weight - self._weights.get(key, 0) for key, weight in weights.items()) <= MAX_TOTAL:
+        more = {key: weight - self._weights.get(key, 0) for key, weight in weights.items()}
+        if self._total + min(more.values()) <= MAX_TOTAL:
             return True
-        new = {key: weight for key, weight in weights.items() if key not in self._items}
         whole = defaultdict(int, self._totals)
-        for (namespace, _), weight in new.items():
-            whole[namespace] += weight
+        for (namespace, _), extra in more.items():
+            whole[namespace] += extra
         most = max(self._totals.values(), default=0)
-        return any(whole[key[0]] <= most and self._fits(key, weight, ending=False) for key, weight in new.items())
+        return any(whole[key[0]] <= most and self._fits(key, weight, ending=False) for key, weight in weights.items())
 
     def _fits(self, key: Key, weight: int, *, ending: bool) -> bool:
         """Whether a version of an object with this weight, which may be being deleted, can be held."""

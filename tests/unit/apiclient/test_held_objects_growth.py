@@ -247,3 +247,14 @@ def test_list_that_is_due_for_an_object_holds_it() -> None:
     assert held.may_hold_more()
     relist(held, *many[1:], *others)
     assert ("few", "a") in held.items
+
+
+def test_list_is_due_when_a_later_version_has_the_room_of_its_namespace() -> None:
+    held, many = HeldObjects[Pod](), [weighing("many", f"{number}", 10_000) for number in range(10)]
+    other, small, large = weighing("second", "a", 24_000), weighing("few", "a", 2000), weighing("few", "a", 20_000)
+    relist(held, *many)
+    assert [watch(held, each) for each in (other, small, large)] == [True, True, False] and not held.may_hold_more()
+    held.remove(("many", "0"))
+    assert held.may_hold_more(), "the agent would follow an outdated object"
+    relist(held, *many[1:], other, large)
+    assert ("few", "a") not in held.unread
