@@ -57,7 +57,10 @@ class HeldObjects(Generic[T]):
         self._unread = {key_of(each.meta): each for each in listing.unread}
         kept = [key for key, each in self._unread.items() if key in before and _same(meta_of(before[key]), each.meta)]
         for key in kept:
-            self._hold(key, _with_deletion(before[key], self._unread[key].meta), weights_before[key])
+            last = self._unread[key].meta
+            self._hold(key, _with_deletion(before[key], last), weights_before[key])
+            if last.resource_version and last.resource_version == meta_of(before[key]).resource_version:
+                del self._unread[key]
         if kept:
             self._leave_out_for_kept(before, weights_before)
         self._has_shrunk = False

@@ -8,7 +8,7 @@ import pytest
 from pykubelet.apiclient import held_objects, pages
 from pykubelet.apiclient.held_objects import HeldObjects
 from pykubelet.apiclient.pages import Pages
-from pykubelet.apiclient.watch import WatchEvent, WatchType, read_event
+from pykubelet.apiclient.watch import UnreadObject, WatchEvent, WatchType, read_event
 from pykubelet.apiclient.weights import weight as weight_of
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.meta_v1 import ObjectMeta
@@ -26,7 +26,8 @@ def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pod(name: str, size: int, *, ending: bool = False, namespace: str = "many") -> Json:
-    meta: Json = {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}", "resourceVersion": "3"}
+    version = f"{int(ending)}{size:06}"
+    meta: Json = {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}", "resourceVersion": version}
     if ending:
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     return {"kind": "Pod", "metadata": meta, "spec": {"hostname": "h" * size}}
@@ -39,8 +40,8 @@ def compact(value: Json) -> bytes:
 
 def weighing(namespace: str, name: str, size: int, *, ending: bool = False) -> Json:
     """Return a pod of this weight."""
-    given = {**pod(name, 0, namespace=namespace, ending=ending), "apiVersion": "v1"}
-    return given | {"spec": {"hostname": "h" * (size - weight_of(compact(given)))}}
+    given = {**pod(name, size, namespace=namespace, ending=ending), "apiVersion": "v1"}
+    return given | {"spec": {"hostname": "h" * (2 * size - weight_of(compact(given)))}}
 
 
 def watch(held: HeldObjects[Pod], given: Json) -> bool:
@@ -48,12 +49,12 @@ def watch(held: HeldObjects[Pod], given: Json) -> bool:
     return held.put(read_event(compact({"type": "MODIFIED", "object": given}), Pod)) is None
 
 
-def relist(held: HeldObjects[Pod], *given: Json) -> None:
-    """Take over a list of these pods."""
+def relist(held: HeldObjects[Pod], *given: Json) -> list[UnreadObject]:
+    """Take over a list of these pods; return those that are newly left out."""
     read = Pages(Pod)
     answer = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": given}
     read.read(compact(answer))
-    held.replace(read.listing())
+    return held.replace(read.listing())
 
 
 def kept(held: HeldObjects[Pod]) -> int:
@@ -170,8 +171,8 @@ def test_change_of_a_listed_object_that_takes_no_more_memory_is_held_whatever_ot
     one, two = weighing("many", "a", 60_000), weighing("many", "b", 30_000)
     relist(held, *({"metadata": each["metadata"], "spec": each["spec"]} for each in (one, two)))
     assert watch(held, weighing("few", "c", 20_000)), "together beyond the maximum"
-    one["metadata"]["resourceVersion"] = "4"
-    assert watch(held, one) and held.items["many", "a"].metadata.resource_version == "4"
+    one["metadata"]["resourceVersion"] = "9999999"
+    assert watch(held, one) and held.items["many", "a"].metadata.resource_version == "9999999"
 
 
 def test_list_is_due_when_what_others_left_out_has_room_again() -> None:
@@ -220,11 +221,11 @@ def test_list_is_due_when_a_later_version_fits_in_place_of_the_held_one() -> Non
 def test_list_is_due_when_an_object_is_gone_that_was_left_out_like_another() -> None:
     held = HeldObjects[Pod]()
     relist(held, pod("a", 74_000))
-    relist(held, pod("a", 74_000), pod("b", 52_000))
+    relist(held, pod("a", 80_000), pod("b", 52_000))
     assert held.unread.keys() == {("many", "a"), ("many", "b")} and not held.may_hold_more()
     held.remove(("many", "b"))
     assert held.may_hold_more()
-    relist(held, pod("a", 74_000))
+    relist(held, pod("a", 80_000))
     assert not held.unread
 
 
@@ -258,3 +259,11 @@ def test_list_is_due_when_a_later_version_has_the_room_of_its_namespace() -> Non
     assert held.may_hold_more(), "the agent would follow an outdated object"
     relist(held, *many[1:], other, large)
     assert ("few", "a") not in held.unread
+
+
+def test_object_that_a_list_has_in_the_held_version_is_not_left_out() -> None:
+    held = HeldObjects[Pod]()
+    given = [weighing("many", "a", 60_000), weighing("many", "b", 30_000), weighing("few", "c", 20_000)]
+    assert all(watch(held, each) for each in given), "together beyond the maximum"
+    assert relist(held, *given) == []
+    assert not held.unread and len(held.items) == 3

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.apiclient import ApiClient, ObjectSelector, Query, Reflector
 from pykubelet.apiclient import reflector as reflector_module
@@ -85,7 +86,8 @@ async def test_object_undecodable_in_a_new_list_keeps_its_last_state() -> None:
 
 
 async def test_object_left_out_is_logged_once_and_keeps_its_last_state(caplog: pytest.LogCaptureFixture) -> None:
-    large: Listing[ConfigMap] = Listing((), "3", (UnreadObject(META, "it is too large", 5_000_000),))
+    later = replace(META, resource_version="3")
+    large: Listing[ConfigMap] = Listing((), "3", (UnreadObject(later, "it is too large", 5_000_000),))
     api = ScriptedClient([Listing((MAP,), "2"), large, large], [(Expired("too old"),), (Expired("too old"),)])
     await api.run()
     assert api.delivered == [{"a": "1"}] * 3
