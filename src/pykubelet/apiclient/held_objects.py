@@ -27,12 +27,13 @@ class HeldObjects(Generic[T]):
     def __init__(self) -> None:
         self._items: dict[Key, T] = {}
         self._weights: dict[Key, int] = {}
-        self._total = 0
+        self._total = self._ending = 0
+        """The bytes of the objects, and of those that are being deleted."""
         self._totals: defaultdict[str, int] = defaultdict(int)
         """The bytes of the objects of each namespace."""
         self._unread: dict[Key, UnreadObject] = {}
         self._has_shrunk = False
-        """Whether an object was removed, or takes less, since the last list, held or not."""
+        """Whether an object was removed, takes less, or is being deleted, since the last list, held or not."""
         self._passed_over: set[Key] = set()
         """The objects that are being deleted of which the last list left none to hold."""
 
@@ -50,7 +51,7 @@ class HeldObjects(Generic[T]):
         """Take over a list; return its objects that are not held for a reason that was not known of them."""
         before, known = self._items, self._unread
         weights, weights_before = listing.weights or (0,) * len(listing.items), self._weights
-        self._items, self._weights, self._total = {}, {}, 0
+        self._items, self._weights, self._total, self._ending = {}, {}, 0, 0
         self._totals.clear()
         for item, weight in zip(listing.items, weights, strict=True):
             self._hold(key_of(meta_of(item)), item, weight)
@@ -78,7 +79,7 @@ class HeldObjects(Generic[T]):
             return None
         if (old := self._items.get(key)) is not None:
             if _same(meta_of(old), event.meta):
-                self._items[key] = _with_deletion(old, event.meta)
+                self._hold(key, _with_deletion(old, event.meta), self._weights[key])
             else:
                 self.remove(key)
         self._unread[key] = unread
@@ -118,8 +119,7 @@ class HeldObjects(Generic[T]):
 
     def _leave_out_for_kept(self, before: Mapping[Key, T], weights_before: Mapping[Key, int]) -> None:
         """Leave out what does not fit with last versions that a list does not have: each list would add to them."""
-        ending = sum(self._weights[key] for key, each in self._items.items() if _is_ending(each))
-        room = MAX_TOTAL + min(ending, MAX_ENDING)
+        room = self._room()
         for key in sorted(self._items.keys() - self._unread.keys(), key=self._order_of_leaving_out):
             weight, value = self._weights[key], self._items[key]
             if self._total <= room:
@@ -139,6 +139,10 @@ class HeldObjects(Generic[T]):
     def _order_of_leaving_out(self, key: Key) -> tuple[bool, int, int, Key]:
         return _is_ending(self._items[key]), -self._totals[key[0]], -self._weights[key], key
 
+    def _room(self) -> int:
+        """Return the bytes for all objects, with the further ones of those that are being deleted as far as taken."""
+        return MAX_TOTAL + min(self._ending, MAX_ENDING)
+
     def _room_of_namespace(self, total: int) -> int:
         """Return the bytes for a namespace beyond the maximum of all, with one more object beside others of ``total``.
 
@@ -147,15 +151,21 @@ class HeldObjects(Generic[T]):
         return max(min(MAX_OF_NAMESPACE, (2 * MAX_TOTAL - total) // 4), (5 * MAX_TOTAL // 2 - total) // 32)
 
     def _hold(self, key: Key, value: T, weight: int) -> None:
-        more = weight - self._weights.get(key, 0)
+        before, old = self._weights.get(key, 0), self._items.get(key)
+        more, ending = weight - before, self._ending
+        if old is not None and _is_ending(old):
+            self._ending -= before
+        if _is_ending(value):
+            self._ending += weight
         self._items[key], self._weights[key] = value, weight
         self._total += more
         self._totals[key[0]] += more
-        self._has_shrunk = self._has_shrunk or more < 0
+        self._has_shrunk = self._has_shrunk or more < 0 or (old is not None and self._ending > ending)
 
     def _drop(self, key: Key) -> None:
         weight = self._weights.pop(key)
-        del self._items[key]
+        if _is_ending(self._items.pop(key)):
+            self._ending -= weight
         self._total -= weight
         self._totals[key[0]] -= weight
         if not self._totals[key[0]]:
@@ -172,7 +182,7 @@ class HeldObjects(Generic[T]):
     def _may_fit(self, weights: Mapping[Key, int]) -> bool:
         """Whether a list may hold one of these objects: below the maximum, or as one of a small namespace."""
         more = {key: weight - self._weights.get(key, 0) for key, weight in weights.items()}
-        if self._total + min(more.values()) <= MAX_TOTAL:
+        if self._total + min(more.values()) <= self._room():
             return True
         whole = defaultdict(int, self._totals)
         for (namespace, _), extra in more.items():
@@ -183,7 +193,7 @@ class HeldObjects(Generic[T]):
     def _fits(self, key: Key, weight: int, *, ending: bool) -> bool:
         """Whether a version of an object with this weight, which may be being deleted, can be held."""
         more = weight - self._weights.get(key, 0)
-        if more <= 0 or self._total + more <= MAX_TOTAL + (MAX_ENDING if ending else 0):
+        if more <= 0 or self._total + more <= (MAX_TOTAL + MAX_ENDING if ending else self._room()):
             return True
         return self._totals.get(key[0], 0) + more <= self._room_of_namespace(self._total)
 

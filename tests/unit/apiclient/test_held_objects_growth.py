@@ -267,3 +267,28 @@ def test_object_that_a_list_has_in_the_held_version_is_not_left_out() -> None:
     assert all(watch(held, each) for each in given), "together beyond the maximum"
     assert relist(held, *given) == []
     assert not held.unread and len(held.items) == 3
+
+
+def test_objects_that_are_being_deleted_take_no_room_of_others() -> None:
+    """Their end may be delayed for ever."""
+    held, many = HeldObjects[Pod](), [weighing("many", f"{number}", 10_000) for number in range(7)]
+    ending, first, second = (
+        weighing("many", "ending", 30_000, ending=True),
+        weighing("few", "a", 20_000),
+        weighing("few", "b", 10_000),
+    )
+    relist(held, *many, ending, first)
+    assert len(held.items) == 9
+    assert watch(held, second), "a list would hold it"
+    relist(held, *many, ending, first, second)
+    assert len(held.items) == 10 and not held.unread
+    assert not watch(held, weighing("few", "c", 10_000))
+
+
+def test_list_is_due_when_an_object_that_is_held_is_being_deleted() -> None:
+    held = HeldObjects[Pod]()
+    relist(held, weighing("many", "a", 60_000), weighing("many", "b", 40_000))
+    assert not watch(held, weighing("many", "c", 20_000))
+    assert not held.may_hold_more()
+    assert watch(held, weighing("many", "b", 40_000, ending=True))
+    assert held.may_hold_more(), "b takes the room of those that are being deleted, and c fits"
