@@ -52,11 +52,23 @@ def make_file(path: str, mode: int) -> None:
 
 def real_path(path: str) -> str:
     """The path without links. Raises OSError: it does not exist, or has too many links (ELOOP)."""
-    Path(path).stat()  # the kernel follows 40 links at most; Python from 3.13 on follows any number
+    check_links(path)
     try:
         return os.path.realpath(path, strict=True)
     except RecursionError:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None
+
+
+def check_links(path: str) -> None:
+    """Raise OSError (ELOOP) for a path with more links than the kernel follows, whether or not the file exists.
+
+    The kernel follows 40, ``os.path.realpath`` some hundreds, from Python 3.13 on any number.
+    """
+    try:
+        Path(path).stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise
 
 
 class _Parent:

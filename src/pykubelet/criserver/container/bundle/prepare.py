@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.base.files.atomic import write_atomic
-from pykubelet.base.files.deep_path import make_directories
+from pykubelet.base.files.deep_path import check_links, make_directories
 from pykubelet.base.files.path_length import SHOWN, check_length
 from pykubelet.base.files.safe_path import close_quietly, open_in_root, proc_path
 from pykubelet.criserver.conmon import clear_log_place
@@ -195,8 +195,9 @@ def _without_links(path: str) -> str:
     """The path without links, whether it exists or not. Invalid: more links than the kernel follows."""
     check_length(path, "a host path")
     try:
+        check_links(path)
         return os.path.realpath(path)
-    except RecursionError:
+    except (OSError, RecursionError):
         raise Invalid(f"too many links on the way of {path}") from None
 
 
