@@ -213,6 +213,10 @@ async def test_a_volume_that_cannot_be_refreshed_keeps_its_content(kit: Kit) -> 
         ({"csi": {"driver": "d"}}, "CSI volumes need the CSIDriver objects of an API server"),
         ({"gitRepo": {"repository": "r"}}, "CVE-2024-10220"),
         ({"hostPath": {"path": "/a/../b"}}, "invalid HostPath `/a/../b`: must not contain '..'"),
+        (
+            {"hostPath": {"path": "/a\0b", "type": "Directory"}},
+            "hostPath.path contains NUL, and the kernel takes no such",
+        ),
         ({"hostPath": {"path": "/a" * 5000}}, "invalid HostPath: hostPath.path has 10000 bytes, and the kernel takes"),
         ({"hostPath": {"path": ""}}, "must not be empty"),
         ({"hostPath": {"path": "/dev/null", "type": "File"}}, "hostPath type check failed: /dev/null is not a file"),

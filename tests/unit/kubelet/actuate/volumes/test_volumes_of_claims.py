@@ -82,6 +82,9 @@ async def test_local_volume_with_missing_directory_fails(kit: Kit, claims: Claim
     claims.specs["d"] = {"local": {"path": "/a/../b"}}
     with pytest.raises(VolumeError, match=r"must not contain '\.\.'"):
         await kit.mount(using("d"))
+    claims.specs["e"] = {"local": {"path": "/a\0b"}}
+    with pytest.raises(VolumeError, match=r"spec\.local\.path contains NUL"):
+        await kit.mount(using("e"))
 
 
 async def test_local_volume_behind_a_link_is_bound_by_its_target(
