@@ -46,7 +46,8 @@ def weighing(namespace: str, name: str, size: int, *, ending: bool = False) -> J
 
 def watch(held: HeldObjects[Pod], given: Json) -> bool:
     """Take over the event of this pod; return whether it is held in this version."""
-    return held.put(read_event(compact({"type": "MODIFIED", "object": given}), Pod)) is None
+    held.put(read_event(compact({"type": "MODIFIED", "object": given}), Pod))
+    return (given["metadata"]["namespace"], given["metadata"]["name"]) not in held.unread
 
 
 def relist(held: HeldObjects[Pod], *given: Json) -> list[UnreadObject]:
@@ -283,6 +284,8 @@ def test_objects_that_are_being_deleted_take_no_room_of_others() -> None:
     relist(held, *many, ending, first, second)
     assert len(held.items) == 10 and not held.unread
     assert not watch(held, weighing("few", "c", 10_000))
+    held.remove(("many", "ending"))
+    assert not watch(held, weighing("few", "c", 10_000)), "the room of those that are being deleted is no longer taken"
 
 
 def test_list_is_due_when_an_object_that_is_held_is_being_deleted() -> None:
