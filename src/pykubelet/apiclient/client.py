@@ -330,7 +330,7 @@ class ApiClient:
         except TimeoutError as error:
             raise NoAnswer(f"{call.what}: {self._config.server} timed out", broken=False) from error
         except aiohttp.ClientError as error:
-            raise Transient(f"{call.what}: {error!r}") from error
+            raise Transient(f"{call.what}: {str(error) or type(error).__name__}") from error
         except (ValueError, OSError) as error:
             raise Invalid(f"{call.what}: the request cannot be made: {error}") from error
 

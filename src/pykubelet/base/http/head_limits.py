@@ -8,8 +8,9 @@ the extension of a chunk, and trailers, may have no end. Every error reaches the
 none of a malformed chunk after the head, and stops its read timeout, so that the reader would wait for ever, for
 example for a watch that a broken proxy garbles. A connection that brings a response before its request is closed, too:
 aiohttp would take it for the response to the next one, and no timeout of that one, nor the connection's end, would
-reach the reader of its body. A TLS connection that is abandoned in the middle of a response
-is closed at once; asyncio would wait 30 s for the peer's close_notify.
+reach the reader of its body. No error has a part of the response in its text, nor headers of the request: it may be
+shown to users who may see neither. A TLS connection that is abandoned in the middle of a response is closed at once;
+asyncio would wait 30 s for the peer's close_notify.
 """
 
 import asyncio
@@ -34,6 +35,7 @@ _PER_BYTE: Final = 32
 """Bytes accepted for each one of the body, after as many as of a head. A chunk of one byte takes six."""
 
 _UNREQUESTED: Final = "a response without a request"
+_MALFORMED: Final = "the answer is not valid HTTP"
 
 
 class BoundedConnector(aiohttp.TCPConnector):
@@ -108,12 +110,19 @@ class _Handler(ResponseHandler):
         super().feed_data(data, size)
 
     def set_exception(self, exc: BaseException, *exc_cause: BaseException) -> None:
-        """Fail the connection, and the body that is being read if it is not complete."""
+        """Fail the connection, and the body that is being read if it is not complete.
+
+        The error becomes one that callers of a client expect, without what the server has sent: aiohttp's errors have
+        the data that cannot be parsed, or an incomplete head.
+        """
+        if not isinstance(exc, aiohttp.ClientError):
+            exc = aiohttp.ClientPayloadError(_MALFORMED)
+        elif isinstance(exc, aiohttp.ServerDisconnectedError) and not isinstance(exc.message, str):
+            exc = aiohttp.ServerDisconnectedError()
         super().set_exception(exc, *exc_cause)
         body = self._body
         if body is not None and not body.is_eof() and body.exception() is None:
-            known = isinstance(exc, aiohttp.ClientError)
-            body.set_exception(exc if known else aiohttp.ClientPayloadError(" ".join(str(exc).split())))
+            body.set_exception(exc)
 
     def _is_idle(self) -> bool:
         """Whether the response is complete, and the connection was not upgraded."""
