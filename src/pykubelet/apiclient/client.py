@@ -32,7 +32,7 @@ from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.base.concurrency.tasks import yielding_to_loop
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.http.head_limits import BoundedConnector
-from pykubelet.base.http.proxy import proxy_for
+from pykubelet.base.http.proxy import proxy_for, refusal
 from pykubelet.base.http.tls_clients import plain_context
 from pykubelet.base.units import Seconds
 from pykubelet.models.codec import encode
@@ -329,6 +329,10 @@ class ApiClient:
             raise NoAnswer(f"{call.what}: the connection broke: {error!r}", broken=True) from error
         except TimeoutError as error:
             raise NoAnswer(f"{call.what}: {self._config.server} timed out", broken=False) from error
+        except aiohttp.ClientHttpProxyError as error:
+            raise Transient(f"{call.what}: {refusal(error.status, error.message)}") from error
+        except aiohttp.InvalidURL as error:  # its text may have the password of a proxy
+            raise Invalid(f"{call.what}: the URL of the API server or of its proxy is invalid") from error
         except aiohttp.ClientError as error:
             raise Transient(f"{call.what}: {str(error) or type(error).__name__}") from error
         except (ValueError, OSError) as error:

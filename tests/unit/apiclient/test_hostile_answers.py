@@ -1,4 +1,4 @@
-"""Answers of what pretends to be the API server: errors show no credentials."""
+"""Answers of a proxy, or of what pretends to be the API server: errors show no credentials."""
 
 import asyncio
 import base64
@@ -34,3 +34,24 @@ async def test_malformed_answer_fails_without_the_token_in_its_error(answer: byt
     async with http_server(lambda _: answer) as server:
         said = await _failure(ClusterConfig(f"http://127.0.0.1:{server.port}", user=User(token="t0ken")))
     assert not [each for each in _SECRETS if each in said]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b"HTTP/1.1 502 Bad\x1b Gateway\r\nContent-Length: 0\r\n\r\n", r"the proxy answered 502 Bad\x1b Gateway"),
+        (b"HTTP/1.1 407 " + b"x" * 5000 + b"\r\nContent-Length: 0\r\n\r\n", "the proxy answered 407 " + "x" * 100),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "the answer is not valid HTTP"),
+    ],
+)
+async def test_refusal_of_a_proxy_fails_without_credentials_in_its_error(answer: bytes, expected: str) -> None:
+    async with http_server(lambda _: answer) as proxy:
+        url = f"http://me:pa55word@127.0.0.1:{proxy.port}"
+        said = await _failure(ClusterConfig("https://api.example:6443", proxy_url=url, user=User(token="t0ken")))
+    assert said.endswith(expected)
+    assert not [each for each in _SECRETS if each in said]
+
+
+async def test_url_of_a_proxy_that_is_invalid_is_not_shown() -> None:
+    said = await _failure(ClusterConfig("https://api.example:6443", proxy_url="http://me:pa55word@proxy:99999"))
+    assert said == "get pods default/a: the URL of the API server or of its proxy is invalid"

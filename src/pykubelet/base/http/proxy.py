@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.text import printable
 
 _PORTS = {"http": 80, "https": 443}
+_REASON = 100
 
 
 def proxy_for(url: str, environment: Mapping[str, str]) -> str:
@@ -28,6 +30,11 @@ def proxy_for(url: str, environment: Mapping[str, str]) -> str:
     if not proxy or _is_direct(target.hostname or "", port, _variable(environment, "NO_PROXY")):
         return ""
     return _proxy_url(name, proxy)
+
+
+def refusal(status: int, reason: str) -> str:
+    """Return the text for a proxy's answer that is no connection; aiohttp's has the proxy's URL, with its password."""
+    return f"the proxy answered {status} {printable(reason[:_REASON])}".strip()
 
 
 def _variable(environment: Mapping[str, str], name: str) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.base.http.proxy import proxy_for
+from pykubelet.base.http.proxy import proxy_for, refusal
 
 PROXY = {"HTTPS_PROXY": "http://proxy.example:3128", "HTTP_PROXY": "plain.example:8080"}
 
@@ -49,3 +49,9 @@ def test_proxy_comes_from_the_variable_of_the_scheme() -> None:
     assert proxy_for("https://api.example", {**PROXY, "no_proxy": "example"}) == ""
     with pytest.raises(Invalid, match=r"HTTPS_PROXY: the proxy socks5://.* cannot be used, only http://HOST:PORT"):
         proxy_for("https://api.example", {"HTTPS_PROXY": "socks5://secret@p:1080"})
+
+
+def test_refusal_of_a_proxy_has_a_short_reason_in_one_line() -> None:
+    assert refusal(407, "Proxy\r\nAuthentication") == r"the proxy answered 407 Proxy\r\nAuthentication"
+    assert refusal(502, "") == "the proxy answered 502"
+    assert len(refusal(502, "x" * 5000)) < 200

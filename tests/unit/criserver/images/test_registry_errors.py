@@ -1,4 +1,4 @@
-"""Errors of a registry: they show nothing of what it has sent."""
+"""Errors of a registry or its proxy: they show neither credentials nor what it has sent."""
 
 import asyncio
 
@@ -9,12 +9,41 @@ from pykubelet.criserver.images.registry.http import Request, open_wire
 from tests.unit.base.http.http_server import http_server
 
 
+def _only_proxy(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", url)
+
+
 async def _failure(url: str) -> str:
     async with asyncio.timeout(30), open_wire() as wire:
         with pytest.raises(Unreachable) as caught:
             async with wire.send(Request(url)):
                 pass
     return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "the proxy answered 407 Proxy Authentication Required"),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "the answer is not valid HTTP"),
+        (b"HTTP/1.1 502 Bad Gateway\r\nX: y\r\nX: ", "Server disconnected"),
+    ],
+)
+async def test_refusal_of_a_proxy_fails_without_its_password_in_the_error(
+    answer: bytes, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with http_server(lambda _: answer) as proxy:
+        _only_proxy(monkeypatch, f"http://me:pa55word@127.0.0.1:{proxy.port}")
+        said = await _failure("https://registry.example/v2/")
+    assert said.endswith(f": {expected}") and "pa55word" not in said
+
+
+async def test_url_of_a_proxy_that_is_invalid_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    _only_proxy(monkeypatch, "http://me:pa55word@proxy.example:99999")
+    said = await _failure("https://registry.example/v2/")
+    assert said.endswith(": its URL or that of the proxy is invalid")
 
 
 async def test_answer_that_is_not_http_is_not_quoted() -> None:

@@ -14,7 +14,7 @@ from urllib.parse import urljoin, urlsplit
 from msgspec import Struct, field
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
-from pykubelet.base.http.proxy import proxy_for
+from pykubelet.base.http.proxy import proxy_for, refusal
 from pykubelet.base.http.tls_clients import plain_context, system_context, verifying_context
 from pykubelet.base.text import encodable
 from pykubelet.base.units import Seconds
@@ -255,6 +255,12 @@ def _http_time(text: str) -> float | None:
 
 def _said(error: BaseException) -> str:
     """The cause of an error, without the words of the library, which speaks of TLS also for plain HTTP."""
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return refusal(error.status, error.message)
+    if isinstance(error, aiohttp.InvalidURL):  # its text may have the password of a proxy
+        return "its URL or that of the proxy is invalid"
     cause = getattr(error, "os_error", None) or error
     return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
 

@@ -49,6 +49,8 @@ class AiohttpFetch:
                     url = target
         except TimeoutError as error:
             raise Transient(f"no answer within {timeout:g} s") from error
+        except aiohttp.InvalidURL as error:
+            raise Transient("no answer: the URL is invalid") from error  # the error's text has it, with its password
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise Transient(f"no answer: {str(error) or type(error).__name__}") from error
         raise Transient(f"more than {MAX_REDIRECTS} redirects")

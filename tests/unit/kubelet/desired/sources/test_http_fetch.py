@@ -112,3 +112,9 @@ async def test_slow_response_times_out(base: str, fetch: AiohttpFetch) -> None:
 async def test_failed_requests_are_transient_errors(fetch: AiohttpFetch, url: str) -> None:
     with pytest.raises(Transient, match="no answer"):
         await fetch.get(url, (), 5)
+
+
+async def test_url_that_is_invalid_is_not_shown(fetch: AiohttpFetch) -> None:
+    with pytest.raises(Transient) as caught:
+        await fetch.get("http://me:pa55word@127.0.0.1:99999/", (), 30)
+    assert str(caught.value) == "no answer: the URL is invalid"
