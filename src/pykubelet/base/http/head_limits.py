@@ -8,12 +8,15 @@ the extension of a chunk, and trailers, may have no end. Every error reaches the
 none of a malformed chunk after the head, and stops its read timeout, so that the reader would wait for ever, for
 example for a watch that a broken proxy garbles. A connection that brings a response before its request is closed, too:
 aiohttp would take it for the response to the next one, and no timeout of that one, nor the connection's end, would
-reach the reader of its body. No error has a part of the response in its text, nor headers of the request: it may be
-shown to users who may see neither. A TLS connection that is abandoned in the middle of a response is closed at once;
-asyncio would wait 30 s for the peer's close_notify.
+reach the reader of its body. A response counts although more than it arrives with it, as from a server that counts too
+few bytes of its body: aiohttp would drop it, or not, depending on how the network divides the data. No error has a
+part of the response in its text, nor headers of the request: it may be shown to users who may see neither. A TLS
+connection that is abandoned in the middle of a response is closed at once; asyncio would wait 30 s for the peer's
+close_notify.
 """
 
 import asyncio
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -33,6 +36,10 @@ _PIECE: Final = 2 * KIB
 """Bytes that are parsed at a time until then."""
 _PER_BYTE: Final = 32
 """Bytes accepted for each one of the body, after as many as of a head. A chunk of one byte takes six."""
+
+_BLANK_LINE: Final = re.compile(rb"(?:^|\n)\r?\n")
+_BLANK_LINES: Final = 64
+"""Blank lines, each of which may end the head, behind which the data is divided, until the final response begins."""
 
 _UNREQUESTED: Final = "a response without a request"
 _MALFORMED: Final = "the answer is not valid HTTP"
@@ -56,6 +63,7 @@ class _Handler(ResponseHandler):
         self._answered = False
         self._informational = 0
         self._head = 0
+        self._blank_lines = 0
         self._received = 0
         self._body: StreamReader | None = None
 
@@ -64,6 +72,7 @@ class _Handler(ResponseHandler):
         self._answered = False
         self._informational = 0
         self._head = 0
+        self._blank_lines = 0
         self._received = 0
         self._body = None
         super().set_response_params(**params)
@@ -82,12 +91,15 @@ class _Handler(ResponseHandler):
             return
         rest = memoryview(data)
         while rest and not self._answered and self._parser is not None and self._exception is None:
-            piece, rest = bytes(rest[:_PIECE]), rest[_PIECE:]
+            piece = self._divided(bytes(rest[:_PIECE]))
+            rest = rest[len(piece) :]
             self._head += len(piece)
             super().data_received(piece)
             if not self._answered:
                 self._go_on()
-        if self._exception is None and (rest or not data):
+        if rest and self._is_idle():
+            self._refuse(_UNREQUESTED)
+        elif self._exception is None and (rest or not data):
             super().data_received(bytes(rest))
             self._received += len(rest)
             if self._body is not None and self._received > HEAD + _PER_BYTE * self._body.total_bytes:
@@ -123,6 +135,17 @@ class _Handler(ResponseHandler):
         body = self._body
         if body is not None and not body.is_eof() and body.exception() is None:
             body.set_exception(exc)
+
+    def _divided(self, piece: bytes) -> bytes:
+        """The piece, or its part that may be the end of a head.
+
+        The parser drops a head that is complete if what follows in the same piece is malformed.
+        """
+        found = _BLANK_LINE.search(piece)
+        if found is None or found.end() == len(piece) or self._blank_lines == _BLANK_LINES:
+            return piece
+        self._blank_lines += 1
+        return piece[: found.end()]
 
     def _is_idle(self) -> bool:
         """Whether the response is complete, and the connection was not upgraded."""

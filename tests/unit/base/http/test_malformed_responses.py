@@ -1,14 +1,80 @@
-"""Malformed responses: what their errors say."""
+"""Responses with malformed or superfluous parts: what counts of them, and what their errors say."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
+import aiohttp
 import pytest
+from aiohttp.client_proto import ResponseHandler
 
+from pykubelet.base.http.head_limits import BoundedConnector
 from pykubelet.base.http.http_get import HttpGet, HttpGetFailed, HttpGetter
+from tests.unit.base.http.http_server import http_server
 
 _CHUNKED = b"HTTP/1.1 200 OK\r\nX-Secret: secret\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize(
+    ("response", "status", "body"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok, for example", 200, b"ok"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok, for example", 200, b"ok"),
+        (b"HTTP/1.0 200 OK\nContent-Length: 2\n\nok, for example", 200, b"ok"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nok", 200, b""),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\nmore", 200, b"ok"),
+        (b"HTTP/1.1 204 No Content\r\n\r\nok", 204, b""),
+        (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 2\r\n\r\nok", 304, b""),
+        (b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok, for example", 200, b"ok"),
+    ],
+)
+async def test_response_counts_although_more_than_it_arrives_with_it(
+    response: bytes, status: int, body: bytes, tls: bool
+) -> None:
+    session = aiohttp.ClientSession(connector=BoundedConnector(ssl=False))
+    async with http_server(lambda _: response, tls=tls) as server, session, asyncio.timeout(30):
+        for _ in range(2):  # the second one gets a connection of its own
+            async with session.get(f"http{'s' if tls else ''}://127.0.0.1:{server.port}/") as reply:
+                assert (reply.status, await reply.read()) == (status, body)
+
+
+async def test_body_behind_the_response_to_head_is_dropped() -> None:
+    response = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+    async with (
+        http_server(lambda _: response) as server,
+        asyncio.timeout(30),
+        aiohttp.ClientSession(connector=BoundedConnector()) as session,
+        session.head(f"http://127.0.0.1:{server.port}/") as reply,
+    ):
+        assert (reply.status, await reply.read()) == (200, b"")
+
+
+async def test_head_is_read_wherever_the_network_divides_it() -> None:
+    head = b"HTTP/1.1 100 Continue\r\nX: y\r\n\r\nHTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 2\r\n\r\n"
+    for place in range(1, len(head)):
+        async with _in_parts([head[:place], head[place:] + b"ok, for example"]) as reply:
+            assert (reply.status, await reply.read(), reply.headers["X"]) == (200, b"ok", "y")
+
+
+async def test_blank_lines_before_a_response_are_not_parsed_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[int] = []
+    parse = ResponseHandler.data_received
+
+    def counted(self: ResponseHandler, data: bytes) -> None:
+        parsed.append(len(data))
+        parse(self, data)
+
+    monkeypatch.setattr(ResponseHandler, "data_received", counted)
+    response = b"\r\n" * 20_000 + b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+    async with (
+        http_server(lambda _: response) as server,
+        asyncio.timeout(30),
+        aiohttp.ClientSession(connector=BoundedConnector()) as session,
+        session.get(f"http://127.0.0.1:{server.port}/") as reply,
+    ):
+        assert await reply.read() == b"ok"
+    assert sum(parsed) == len(response) and len(parsed) < 1000
 
 
 @pytest.mark.parametrize(
@@ -34,6 +100,13 @@ async def test_failed_request_tells_nothing_of_the_response(parts: Sequence[byte
     finally:
         await getter.close()
     assert "secret" not in str(caught.value).lower() and len(str(caught.value)) < 200
+
+
+@asynccontextmanager
+async def _in_parts(parts: Sequence[bytes]) -> AsyncIterator[aiohttp.ClientResponse]:
+    session = aiohttp.ClientSession(connector=BoundedConnector())
+    async with _serving(parts) as url, session, asyncio.timeout(30), session.get(url) as reply:
+        yield reply
 
 
 @asynccontextmanager
