@@ -1,12 +1,19 @@
-"""Errors of a registry or its proxy: they show neither credentials nor what it has sent."""
+"""Errors of a registry or its proxy: each is one that callers expect, and shows neither credentials nor other bytes."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
+from pykubelet.base.errors import Permanent
 from pykubelet.criserver.images.image_types import Unreachable
+from pykubelet.criserver.images.registry import HostConfig
 from pykubelet.criserver.images.registry.http import Request, open_wire
-from tests.unit.base.http.http_server import http_server
+from tests.unit.base.http.http_server import http_server, redirect
+from tests.unit.criserver.images.fakeregistry import FakeRegistry
+from tests.unit.criserver.images.world import DIFFS, LAYERS, World, check
+
+_NO_NAMES = ["a" * 64 + ".example", "a..example", ".example", "xn--\xfc.example"]
 
 
 def _only_proxy(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
@@ -21,6 +28,26 @@ async def _failure(url: str) -> str:
             async with wire.send(Request(url)):
                 pass
     return str(caught.value)
+
+
+@pytest.mark.parametrize("host", _NO_NAMES)
+async def test_redirect_to_a_name_that_no_host_can_have_is_refused(host: str) -> None:
+    async with http_server(lambda _: redirect(f"http://{host}/x")) as server, asyncio.timeout(30), open_wire() as wire:
+        with pytest.raises(Permanent, match="is not a valid URL"):
+            async with wire.send(Request(f"http://127.0.0.1:{server.port}/x")):
+                pass
+
+
+@pytest.mark.parametrize("host", _NO_NAMES)
+async def test_mirror_that_redirects_to_no_host_is_left_for_the_registry(
+    registry: FakeRegistry, other: FakeRegistry, tmp_path: Path, host: str
+) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    other.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    other.redirect = lambda _: f"http://{host}/x"
+    world = World(tmp_path, {registry.host: HostConfig((f"http://{other.host}",), plain_http=True)})
+    check(world, await world.images.pull(f"{registry.host}/app:1"))
+    assert other.seen
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -115,25 +115,26 @@ class Wire:
             raise Unreachable(f"{_origin(url)} cannot be reached or stopped responding: {said}") from error
         raise Permanent(f"{_origin(request.url)} redirects more than {_MAX_REDIRECTS} times")
 
-    def _ask(self, request: Request, url: str, own: Mapping[str, str]) -> "Awaitable[ClientResponse]":
+    async def _ask(self, request: Request, url: str, own: Mapping[str, str]) -> "ClientResponse":
         import aiohttp
         from yarl import URL
 
         try:
-            address = URL(url, encoded=_is_quoted(url))
-        except ValueError as error:  # a registry names the URLs of token services
+            proxy = proxy_for(url, os.environ)
+            return await self._session.request(
+                request.method,
+                URL(url, encoded=_is_quoted(url)),
+                headers={**own, **request.headers},
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.connect, sock_read=_READ),
+                data=request.form,
+                allow_redirects=False,
+                proxy=proxy or None,
+                ssl=request.tls.context(url, proxy),
+            )
+        except aiohttp.ClientError:
+            raise  # some are ValueErrors, too
+        except ValueError as error:  # a registry names the URLs of redirects and token services
             raise Permanent(f"{url[:200]!r} is not a valid URL: {error}") from error
-        proxy = proxy_for(url, os.environ)
-        return self._session.request(
-            request.method,
-            address,
-            headers={**own, **request.headers},
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.connect, sock_read=_READ),
-            data=request.form,
-            allow_redirects=False,
-            proxy=proxy or None,
-            ssl=request.tls.context(url, proxy),
-        )
 
 
 def _own_headers(request: Request) -> dict[str, str]:
