@@ -4,6 +4,7 @@ One aiohttp session keeps connections alive. A request is retried when the API s
 Retry-After) and, if it is idempotent, when its connection broke. Errors are those of ``base.errors``.
 """
 
+import asyncio
 import logging
 import os
 import random
@@ -225,6 +226,7 @@ class ApiClient:
                 async for chunk in response.content.iter_any():
                     async for line in yielding_to_loop(lines.feed(chunk)):
                         yield await decoded(line, read)
+                    await asyncio.sleep(0)  # an unpacked answer may have only empty lines, without end
             except aiohttp.SocketTimeoutError:
                 return
             except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -1,13 +1,17 @@
-"""Answers of a proxy, or of what pretends to be the API server: errors show no credentials."""
+"""Answers of a proxy, or of what pretends to be the API server: errors show no credentials, and no answer blocks."""
 
 import asyncio
 import base64
+import gzip
+from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
-from pykubelet.apiclient import ApiClient, ClusterConfig
+from pykubelet.apiclient import ApiClient, ClusterConfig, ObjectSelector
 from pykubelet.apiclient.kubeconfig import User
 from pykubelet.apiclient.resources import PODS
+from pykubelet.apiclient.watch import Lines
 from pykubelet.base.errors import PykubeletError
 from tests.unit.apiclient.clocks import QuickClock
 from tests.unit.base.http.http_server import http_server
@@ -55,3 +59,30 @@ async def test_refusal_of_a_proxy_fails_without_credentials_in_its_error(answer:
 async def test_url_of_a_proxy_that_is_invalid_is_not_shown() -> None:
     said = await _failure(ClusterConfig("https://api.example:6443", proxy_url="http://me:pa55word@proxy:99999"))
     assert said == "get pods default/a: the URL of the API server or of its proxy is invalid"
+
+
+async def test_compressed_watch_of_empty_lines_leaves_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    turn, read = 0, Counter[int]()
+    feed = Lines.feed
+
+    async def count() -> None:
+        nonlocal turn
+        while True:
+            await asyncio.sleep(0)
+            turn += 1
+
+    def noted(self: Lines, chunk: bytes) -> Iterator[bytes]:
+        read[turn] += len(chunk)
+        return feed(self, chunk)
+
+    monkeypatch.setattr(Lines, "feed", noted)
+    answer = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"\n" * (16 << 20))
+    others = asyncio.create_task(count(), name="others")
+    async with http_server(lambda _: answer) as server, asyncio.timeout(60):
+        client = ApiClient(ClusterConfig(f"http://127.0.0.1:{server.port}"), QuickClock())
+        try:
+            assert [each async for each in client.watch(PODS.all(), ObjectSelector(), "1", 30.0)] == []
+        finally:
+            await client.close()
+            others.cancel()
+    assert sum(read.values()) == 16 << 20 and max(read.values()) < 2 << 20
