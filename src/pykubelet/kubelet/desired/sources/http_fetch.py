@@ -6,6 +6,7 @@ from urllib.parse import urljoin, urlsplit
 
 from pykubelet.base.errors import Transient
 from pykubelet.base.http.tls_clients import system_context
+from pykubelet.base.text import encodable
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES
 from pykubelet.kubelet.desired.sources.source_interfaces import Response
@@ -78,7 +79,8 @@ class AiohttpFetch:
                 body += chunk
                 if len(body) > MAX_BYTES:
                     break
-            return Response(response.status, bytes(body), response.headers.get("ETag", ""))
+            etag = response.headers.get("ETag", "")
+            return Response(response.status, bytes(body), etag if encodable(etag) else "")
 
 
 def _place(url: str) -> tuple[str, str | None, int | None]:

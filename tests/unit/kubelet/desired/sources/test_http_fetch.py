@@ -11,6 +11,7 @@ from pykubelet.base.errors import Transient
 from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES
 from pykubelet.kubelet.desired.sources.http_fetch import AiohttpFetch
 from pykubelet.kubelet.desired.sources.source_interfaces import Response
+from tests.unit.base.http.http_server import http_server
 
 
 async def plain(request: web.Request) -> web.Response:
@@ -112,6 +113,12 @@ async def test_slow_response_times_out(base: str, fetch: AiohttpFetch) -> None:
 async def test_failed_requests_are_transient_errors(fetch: AiohttpFetch, url: str) -> None:
     with pytest.raises(Transient, match="no answer"):
         await fetch.get(url, (), 5)
+
+
+async def test_etag_that_cannot_be_sent_back_is_left_out(fetch: AiohttpFetch) -> None:
+    async with http_server(lambda _: b'HTTP/1.1 200 OK\r\nETag: "\xff"\r\nContent-Length: 3\r\n\r\npod') as server:
+        url = f"http://127.0.0.1:{server.port}/"
+        assert await fetch.get(url, (), 30) == Response(200, b"pod", "")
 
 
 async def test_url_that_is_invalid_is_not_shown(fetch: AiohttpFetch) -> None:
