@@ -10,9 +10,10 @@ example for a watch that a broken proxy garbles. A connection that brings a resp
 aiohttp would take it for the response to the next one, and no timeout of that one, nor the connection's end, would
 reach the reader of its body. A response counts although more than it arrives with it, as from a server that counts too
 few bytes of its body: aiohttp would drop it, or not, depending on how the network divides the data. No error has a
-part of the response in its text, nor headers of the request: it may be shown to users who may see neither. A TLS
-connection that is abandoned in the middle of a response is closed at once; asyncio would wait 30 s for the peer's
-close_notify.
+part of the response in its text, nor headers of the request: it may be shown to users who may see neither. The end of
+a TLS connection comes after the data before it, although its reader is slow: aiohttp would drop what was not parsed
+yet, and end the response with an error. A TLS connection that is abandoned in the middle of a response is closed at
+once; asyncio would wait 30 s for the peer's close_notify.
 """
 
 import asyncio
@@ -66,6 +67,7 @@ class _Handler(ResponseHandler):
         self._blank_lines = 0
         self._received = 0
         self._body: StreamReader | None = None
+        self._lost = False
 
     def set_response_params(self, **params: Any) -> None:
         """Reset the limits: a new request was sent, and its response begins."""
@@ -76,6 +78,28 @@ class _Handler(ResponseHandler):
         self._received = 0
         self._body = None
         super().set_response_params(**params)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """End the response; if its reader has not yet taken all that came before, after that.
+
+        With TLS the end of a connection that is not being read arrives behind data, which aiohttp would drop.
+        """
+        body = self._body
+        waits = self._reading_paused and self._exception is None and body is not None and not body.is_eof()
+        if exc is None and waits and self.transport is not None:
+            self._lost = self._should_close = True
+        else:
+            super().connection_lost(exc)
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Take what has arrived up to the next pause, and behind all of it the end of the connection."""
+        super().resume_reading(resume_parser)
+        self._end_soon()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        super().abort()
+        self._end_soon()
 
     def close(self) -> None:
         """Close the connection. With TLS abort it: an orderly close would keep it open until the peer answers."""
@@ -135,6 +159,20 @@ class _Handler(ResponseHandler):
         body = self._body
         if body is not None and not body.is_eof() and body.exception() is None:
             body.set_exception(exc)
+
+    def _end_soon(self) -> None:
+        """Report the loss of the connection later: the caller may be the parser, in the middle of data."""
+        if self._lost and self._has_no_more():
+            self._loop.call_soon(self._end)
+
+    def _end(self) -> None:
+        if self._lost and self._has_no_more():
+            self._lost = False
+            super().connection_lost(None)
+
+    def _has_no_more(self) -> bool:
+        """Whether the response has been parsed as far as it has arrived, or was abandoned."""
+        return not self._reading_paused or self.transport is None
 
     def _divided(self, piece: bytes) -> bytes:
         """The piece, or its part that may be the end of a head.
