@@ -8,6 +8,8 @@ from pykubelet.models.codec import decode
 from pykubelet.models.meta_v1 import Status
 
 _SHOWN: Final = 300
+_MESSAGE: Final = 4 << 10
+"""Maximum characters of a message of the API server."""
 _MAX_RETRY_AFTER: Final[Seconds] = 300.0
 """A server that asks for a longer delay would take the node out of service for that time."""
 
@@ -35,7 +37,8 @@ class Expired(Conflict):
 def error_of(status: Status, what: str, retry_after: float | None = None) -> PykubeletError:
     """Return the error for a Status object; ``what`` names the request (``patch pods default/web``)."""
     code = status.code or 0
-    text = f"{what}: {status.message or status.reason or f'HTTP status {code}'}"
+    said = status.message or status.reason or f"HTTP status {code}"
+    text = f"{what}: {said if len(said) <= _MESSAGE else f'{said[:_MESSAGE]}…'}"
     if retry_after is None and status.details is not None and status.details.retry_after_seconds:
         retry_after = status.details.retry_after_seconds
     if retry_after is not None:

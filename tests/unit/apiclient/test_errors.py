@@ -22,3 +22,10 @@ def test_retry_after_of_the_header_is_bounded(header: str, delay: float | None) 
 def test_retry_after_of_a_status_is_bounded(seconds: str, delay: float) -> None:
     body = f'{{"kind": "Status", "apiVersion": "v1", "details": {{"retryAfterSeconds": {seconds}}}}}'
     assert _delay(body.encode(), "") == delay
+
+
+@pytest.mark.parametrize(("field", "length"), [("message", 4096), ("message", 4097), ("reason", 10_000_000)])
+def test_message_of_an_error_is_bounded(field: str, length: int) -> None:
+    body = f'{{"kind": "Status", "apiVersion": "v1", "{field}": "{"x" * length}"}}'
+    said = str(error_of_response(500, body.encode(), "list pods"))
+    assert said == "list pods: " + "x" * min(length, 4096) + ("…" if length > 4096 else "")
