@@ -1,19 +1,24 @@
 """Errors of a registry or its proxy: each is one that callers expect, and shows neither credentials nor other bytes."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from pykubelet.base.errors import Permanent
-from pykubelet.criserver.images.image_types import Unreachable
-from pykubelet.criserver.images.registry import HostConfig
+from pykubelet.base.image_reference import parse
+from pykubelet.criserver.images.image_types import RegistryUnavailable, Unreachable
+from pykubelet.criserver.images.manifests import Descriptor, digest_of
+from pykubelet.criserver.images.registry import HostConfig, http
 from pykubelet.criserver.images.registry.http import Request, open_wire
 from tests.unit.base.http.http_server import http_server, redirect
 from tests.unit.criserver.images.fakeregistry import FakeRegistry
 from tests.unit.criserver.images.world import DIFFS, LAYERS, World, check
 
 _NO_NAMES = ["a" * 64 + ".example", "a..example", ".example", "xn--\xfc.example"]
+_PAUSE = 0.02
+"""Seconds between two bytes of a slow server."""
 
 
 def _only_proxy(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
@@ -77,3 +82,34 @@ async def test_answer_that_is_not_http_is_not_quoted() -> None:
     async with http_server(lambda _: b"secret " * 1000) as server:
         said = await _failure(f"http://127.0.0.1:{server.port}/v2/")
     assert "secret" not in said
+
+
+@pytest.mark.parametrize(
+    "begin", [b"5;", b"5\r\nhello\r\n5;", b"5\r\nhello\r\n0\r\nX: "], ids=["first", "next", "trailer"]
+)
+async def test_blob_of_which_no_more_comes_is_given_up_whatever_else_does(
+    begin: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would hold up every other pull of this blob, with a byte a minute."""
+    blob = Descriptor(digest_of(b"hello world"), 11)
+    asked = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + begin)
+            while not writer.transport.is_closing():
+                writer.write(b"x")
+                await asyncio.sleep(_PAUSE)
+        writer.close()
+
+    monkeypatch.setattr(http, "_READ", 0.3)
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0)
+    world = World(tmp_path)
+    host = f"127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    async with listener, asyncio.timeout(60), world.registry.open(parse(f"{host}/app:1"), None) as repository:
+        with world.content.writer(blob.digest, blob.size, host) as sink, pytest.raises(RegistryUnavailable):
+            await repository.blob(blob, sink, lambda _: None)
+    assert asked == 4

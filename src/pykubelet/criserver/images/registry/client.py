@@ -48,6 +48,7 @@ from pykubelet.criserver.images.registry.http import (
     Wire,
     failure,
     load_server_tls,
+    next_piece,
     open_wire,
     read_bounded,
     same_origin,
@@ -315,7 +316,7 @@ class RemoteRepository:
                 sink.restart()
             spool, pace = BlobSpool(sink, self._owner(blob)), DownloadPace(self._clock)
             try:
-                async for chunk in response.content.iter_any():
+                while chunk := await next_piece(response):
                     pace.check(len(chunk), what)
                     pace.excuse(await self._bandwidth.take(len(chunk)))
                     await spool.add(chunk)

@@ -210,6 +210,15 @@ async def read_bounded(response: "ClientResponse", limit: int, what: str) -> byt
     return bytes(body)
 
 
+async def next_piece(response: "ClientResponse") -> bytes:
+    """Return what has arrived of the body; empty: it has ended. TimeoutError: nothing of it came within a minute.
+
+    The deadline of the read itself goes on with any byte, such as one of a chunk's extension that has no end.
+    """
+    async with asyncio.timeout(_READ):
+        return await response.content.readany()
+
+
 async def failure(response: "ClientResponse", what: str) -> PykubeletError:
     """The error for an unsuccessful response, with the registry's message."""
     said = await _message(response)
