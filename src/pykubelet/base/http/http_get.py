@@ -218,7 +218,4 @@ def _failure(url: str, error: Exception) -> HttpGetFailed:
         reason = f"connect to {error.host} port {error.port}: {connect_failure(origin)}"
         if isinstance(origin, ssl.SSLError) and origin.reason in _PLAIN_HTTP:
             kind = PlainHttpAnswer
-    elif isinstance(error, aiohttp.ClientResponseError):
-        # The error's text quotes the response, which must not be shown.
-        reason = "the answer is not valid HTTP"
     return kind(f'Get "{url}": {reason}')
