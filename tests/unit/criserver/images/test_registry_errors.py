@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.base.errors import Permanent
+from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.base.image_reference import parse
 from pykubelet.criserver.images.image_types import RegistryUnavailable, Unreachable
 from pykubelet.criserver.images.manifests import Descriptor, digest_of
@@ -76,6 +76,19 @@ async def test_url_of_a_proxy_that_is_invalid_is_not_shown(monkeypatch: pytest.M
     _only_proxy(monkeypatch, "http://me:pa55word@proxy.example:99999")
     said = await _failure("https://registry.example/v2/")
     assert said.endswith(": its URL or that of the proxy is invalid")
+
+
+async def test_password_of_a_redirect_is_not_shown() -> None:
+    async with http_server(lambda _: redirect("http://me:pa55word@127.0.0.1:1/x")) as server:
+        said = await _failure(f"http://127.0.0.1:{server.port}/x")
+    assert said.startswith("http://127.0.0.1:1 cannot be reached")
+
+
+@pytest.mark.parametrize("user", ["me", ""])
+async def test_password_of_a_mirror_is_refused_and_not_shown(user: str, tmp_path: Path) -> None:
+    world = World(tmp_path, {"registry.example": HostConfig((f"https://{user}:pa55word@mirror.example",))})
+    with pytest.raises(Invalid, match=r"mirror 'mirror\.example' of registry\.example must be"):
+        await world.images.pull("registry.example/app:1")
 
 
 async def test_answer_that_is_not_http_is_not_quoted() -> None:

@@ -134,8 +134,9 @@ def _tls(entry: HostConfig | None) -> Tls:
 def _check_mirror(mirror: str, host: str) -> None:
     """Raise Invalid if a mirror is not a base URL."""
     parts = urlsplit(mirror)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
-        raise Invalid(f"mirror {mirror!r} of {host} must be http(s)://host[:port][/path]")
+    superfluous = "@" in parts.netloc or parts.query or parts.fragment
+    if parts.scheme not in ("http", "https") or not parts.hostname or superfluous:
+        raise Invalid(f"mirror {mirror.rpartition('@')[2]!r} of {host} must be http(s)://host[:port][/path]")
 
 
 def find_host(host: str, hosts: Mapping[str, HostConfig]) -> HostConfig | None:

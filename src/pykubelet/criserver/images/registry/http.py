@@ -283,8 +283,9 @@ def _certificate_message(url: str, error: Exception) -> str:
 
 
 def _origin(url: str) -> str:
+    """The scheme, host and port of a URL, without the user and password that a redirect may name."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def same_origin(one: str, other: str) -> bool:
