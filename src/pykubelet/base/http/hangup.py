@@ -53,12 +53,24 @@ def abort_connection(writer: asyncio.StreamWriter) -> None:
 
 def hung_up(connection: Connection) -> bool:
     """Whether the peer has closed at least its sending direction."""
+    return _polled(connection, select.POLLRDHUP)
+
+
+def vanished(connection: Connection) -> bool:
+    """Whether the peer takes nothing any more: the connection broke, or it has closed both directions.
+
+    Of TCP the second is only seen when the peer resets the connection, of a unix socket at once.
+    """
+    return _polled(connection, 0)  # POLLHUP and POLLERR are always looked for (poll(2))
+
+
+def _polled(connection: Connection, events: int) -> bool:
     found = _socket(connection)
     number = -1 if found is None else found.fileno()
     if number < 0:
         return True
     poll = select.poll()
-    poll.register(number, select.POLLRDHUP)
+    poll.register(number, events)
     return bool(poll.poll(0))
 
 

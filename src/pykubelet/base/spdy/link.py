@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from pykubelet.base.http.hangup import hung_up
+from pykubelet.base.http.hangup import hung_up, vanished
 from pykubelet.base.http.websocket_messages import Messages, say_goodbye
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ class Link(Protocol):
 
     def hung_up(self) -> bool:
         """Whether the peer has closed, even if data that it sent is still unread."""
+        ...
+
+    def vanished(self) -> bool:
+        """Whether the peer takes nothing any more."""
         ...
 
 
@@ -60,6 +64,10 @@ class StreamLink:
         """Whether the peer has closed."""
         return hung_up(self._writer)
 
+    def vanished(self) -> bool:
+        """Whether the peer takes nothing any more."""
+        return vanished(self._writer)
+
 
 class WebSocketLink:
     """A link over a WebSocket whose binary messages carry the bytes (``SPDY/3.1+portforward.k8s.io``)."""
@@ -86,3 +94,7 @@ class WebSocketLink:
     def hung_up(self) -> bool:
         """Whether the peer has closed."""
         return hung_up(self._socket)
+
+    def vanished(self) -> bool:
+        """Whether the peer takes nothing any more."""
+        return vanished(self._socket)

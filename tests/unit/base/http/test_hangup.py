@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pykubelet.base.http.hangup import abort_connection, hung_up, keep_alive, wait_until_stuck
+from pykubelet.base.http.hangup import abort_connection, hung_up, keep_alive, vanished, wait_until_stuck
 from pykubelet.testing.wait import settle
 from tests.unit.base.http.http_server import server_context
 
@@ -30,6 +30,17 @@ async def test_unread_data_does_not_hide_the_hang_up() -> None:
             theirs.shutdown(socket.SHUT_WR)
             assert hung_up(writer)
     assert hung_up(writer), "a closed connection has no other side"
+
+
+async def test_peer_that_has_only_ended_its_data_has_not_vanished() -> None:
+    mine, theirs = socket.socketpair()
+    with theirs:
+        async with _writer(mine) as writer:
+            theirs.shutdown(socket.SHUT_WR)
+            assert not vanished(writer)
+            theirs.close()
+            assert vanished(writer)
+    assert vanished(writer), "a closed connection has no other side"
 
 
 async def test_the_kernel_asks_silent_clients() -> None:

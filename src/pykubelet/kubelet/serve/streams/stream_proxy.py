@@ -28,6 +28,8 @@ GetUrl: TypeAlias = Callable[[], Awaitable[str]]
 
 _AFTER_EOF: Final[Seconds] = 30.0
 """Seconds that a client which has closed its sending side may wait for the rest of the output."""
+_LOOK: Final[Seconds] = 0.5
+"""Seconds after which is looked again whether such a client has vanished."""
 _PROTOCOLS: Final = "Sec-WebSocket-Protocol"
 
 
@@ -113,11 +115,19 @@ async def _join(client: Link, runtime: Link) -> None:
         await asyncio.wait({upstream, downstream, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not downstream.done() and not gone.done():
             await runtime.end()
-            await asyncio.wait({downstream}, timeout=_AFTER_EOF)
+            await _rest(downstream, client)
     finally:
         for task in (upstream, downstream, gone):
             task.cancel()
         await asyncio.gather(upstream, downstream, gone, return_exceptions=True)
+
+
+async def _rest(output: asyncio.Task[None], client: Link) -> None:
+    """Wait for the rest of the output while the client can take it."""
+    for _ in range(int(_AFTER_EOF / _LOOK)):
+        if output.done() or client.vanished():
+            break
+        await asyncio.wait({output}, timeout=_LOOK)
 
 
 class _Copy:

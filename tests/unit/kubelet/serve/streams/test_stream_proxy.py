@@ -15,10 +15,11 @@ import pytest
 from aiohttp import web
 
 from pykubelet.base.errors import PykubeletError
+from pykubelet.base.http.hangup import abort_connection
 from pykubelet.base.http.upgrade import request_head, request_upgrade, switching_response, taken_over
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink, StreamResetError, WebSocketLink
 from pykubelet.base.units import MIB
-from pykubelet.kubelet.serve.streams import StreamProxy, StreamSet
+from pykubelet.kubelet.serve.streams import StreamProxy, StreamSet, stream_proxy
 from pykubelet.kubelet.serve.streams.stream_types import TUNNEL, V5
 from pykubelet.testing.certificates import Authority
 from pykubelet.testing.wait import settle, until
@@ -309,6 +310,27 @@ async def test_spdy_in_a_websocket_that_the_runtime_refuses() -> None:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await front.connect("forward", TUNNEL)
         assert refused.value.status == 404
+
+
+async def test_client_that_vanishes_waits_for_no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runtime may keep the session although its input has ended; its clients' slots must not wait for that."""
+    monkeypatch.setattr(stream_proxy, "_AFTER_EOF", 3600.0)
+    released = asyncio.Event()
+
+    async def keep(request: web.Request) -> web.StreamResponse:
+        async with taken_over(request) as (reader, writer):
+            writer.write(switching_response([("Upgrade", "websocket")]))
+            await reader.read(-1)
+            await released.wait()
+        return web.Response()
+
+    async with _proxying(Backend(keep)) as front:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(front.base.rpartition(":")[2]))
+        headers = [("Host", "x"), ("Connection", "Upgrade"), ("Upgrade", "websocket")]
+        assert (await request_upgrade(reader, writer, request_head("GET", "/forward", headers))).status == 101
+        abort_connection(writer)
+        await until(lambda: not front.running)
+        released.set()
 
 
 async def test_client_may_close_its_sending_side_first() -> None:
