@@ -181,10 +181,11 @@ async def test_interrupted_pull_is_cancelled(commands: Commands) -> None:
 
             with pytest.raises(KeyboardInterrupt):
                 await asyncio.to_thread(_interrupted, client, f"{registry.host}/app:1", update)
-        await until(lambda: not (commands.stores.images.running_pulls or commands.stores.content.digests()))
+        # Otherwise it would go on: the registry waits in the middle of each blob. What has arrived is kept for an hour.
+        await until(lambda: not commands.stores.images.running_pulls)
         registry.pause.set()
     assert steps
-    assert list((commands.stores.content.root / "ingest").iterdir()) == []
+    assert commands.stores.images.list() == []
 
 
 def _interrupted(client: ImageClient, reference: str, update: object) -> None:
