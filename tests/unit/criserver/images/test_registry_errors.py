@@ -4,6 +4,7 @@ import asyncio
 from contextlib import suppress
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from pykubelet.base.errors import Invalid, Permanent
@@ -11,6 +12,7 @@ from pykubelet.base.image_reference import parse
 from pykubelet.criserver.images.image_types import RegistryUnavailable, Unreachable
 from pykubelet.criserver.images.manifests import Descriptor, digest_of
 from pykubelet.criserver.images.registry import HostConfig, http
+from pykubelet.criserver.images.registry.config import shown_url
 from pykubelet.criserver.images.registry.http import Request, open_wire
 from tests.unit.base.http.http_server import http_server, redirect
 from tests.unit.criserver.images.fakeregistry import FakeRegistry
@@ -82,6 +84,52 @@ async def test_password_of_a_redirect_is_not_shown() -> None:
     async with http_server(lambda _: redirect("http://me:pa55word@127.0.0.1:1/x")) as server:
         said = await _failure(f"http://127.0.0.1:{server.port}/x")
     assert said.startswith("http://127.0.0.1:1 cannot be reached")
+
+
+async def test_query_of_a_redirect_to_a_server_that_is_unreachable_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Storage services sign such URLs: with one, any client can read the blob."""
+
+    async def connect(*_: object, **__: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(aiohttp.TCPConnector, "connect", connect)
+    said = await _failure("https://storage.example/x?signature=pa55word")
+    assert said == "https://storage.example cannot be reached or stopped responding: connecting takes too long"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://me:pa55word@host:0/x?signature=pa55word", "'https://…'"),
+        ("https://me:pa55word@h\u2100st/x", "'https://…'"),
+        ("https://me:pa55word@" + _NO_NAMES[0], "'https://…'"),
+        ("me:pa55word@host", "'…'"),
+        ("https://a..example/x?signature=pa55word", "'https://a..example/x?…'"),
+    ],
+)
+def test_redirect_that_is_invalid_is_shown_without_its_password_and_query(url: str, shown: str) -> None:
+    assert shown_url(url) == shown
+
+
+@pytest.mark.parametrize(
+    "url", ["https://me:pa55word@127.0.0.1:0/", "http://me:pa55word@" + _NO_NAMES[0], "http://a..b/?k=pa55word"]
+)
+async def test_password_of_a_redirect_that_is_invalid_is_not_shown(url: str) -> None:
+    async with http_server(lambda _: redirect(url)) as server, asyncio.timeout(30), open_wire() as wire:
+        with pytest.raises(Permanent, match="is not a valid URL") as caught:
+            async with wire.send(Request(f"http://127.0.0.1:{server.port}/x")):
+                pass
+    assert "pa55word" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["h\u2100st", "[bad"])
+async def test_mirror_that_is_no_url_is_refused_without_its_password(host: str, tmp_path: Path) -> None:
+    world = World(tmp_path, {"registry.example": HostConfig((f"https://me:pa55word@{host}",))})
+    with pytest.raises(Invalid, match=r"of registry\.example must be") as caught:
+        await world.images.pull("registry.example/app:1")
+    assert "pa55word" not in str(caught.value)
 
 
 @pytest.mark.parametrize("user", ["me", ""])

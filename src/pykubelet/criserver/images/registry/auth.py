@@ -14,7 +14,7 @@ from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.base.http import basic_auth
 from pykubelet.base.text import encodable
 from pykubelet.criserver.images.image_types import AuthConfig
-from pykubelet.criserver.images.registry.config import Endpoint, HostConfig, same_registry
+from pykubelet.criserver.images.registry.config import Endpoint, HostConfig, same_registry, shown_url
 
 _PARAMETER = re.compile(r'\s*([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))\s*(?:,|$)')
 _SCHEME = re.compile(r"\s*([A-Za-z0-9_-]+)(?=\s|,|$)(?!\s*=)\s*,?")
@@ -122,6 +122,7 @@ def token_requests(
     if the realm is not an acceptable URL.
     """
     realm = challenge.parameters.get("realm", "")
+    named = shown_url(realm)
     try:
         parts = urlsplit(realm)
         _ = parts.port  # ValueError: it is no port
@@ -129,9 +130,9 @@ def token_requests(
         parts = urlsplit("")
     sound = parts.hostname and not parts.username and not parts.fragment and encodable(realm)
     if parts.scheme not in ("https", "http") or not sound:
-        raise Permanent(f"registry {endpoint.host} names a token service {realm[:200]!r}, which is not a valid URL")
+        raise Permanent(f"registry {endpoint.host} names a token service {named}, which is not a valid URL")
     if parts.scheme == "http" and not endpoint.plain:
-        raise Permanent(f"registry {endpoint.host} names a token service without TLS ({realm[:200]!r}); it is not used")
+        raise Permanent(f"registry {endpoint.host} names a token service without TLS ({named}); it is not used")
     scopes = _scopes(challenge, path)
     service = challenge.parameters.get("service", "")
     trusted = parts.hostname == urlsplit(endpoint.base).hostname or (endpoint.proven and parts.scheme == "https")

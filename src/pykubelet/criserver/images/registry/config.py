@@ -133,7 +133,10 @@ def _tls(entry: HostConfig | None) -> Tls:
 
 def _check_mirror(mirror: str, host: str) -> None:
     """Raise Invalid if a mirror is not a base URL."""
-    parts = urlsplit(mirror)
+    try:
+        parts = urlsplit(mirror)
+    except ValueError:
+        parts = urlsplit("")
     superfluous = "@" in parts.netloc or parts.query or parts.fragment
     if parts.scheme not in ("http", "https") or not parts.hostname or superfluous:
         raise Invalid(f"mirror {mirror.rpartition('@')[2]!r} of {host} must be http(s)://host[:port][/path]")
@@ -153,6 +156,15 @@ def find_host(host: str, hosts: Mapping[str, HostConfig]) -> HostConfig | None:
 def same_registry(one: str, other: str) -> bool:
     """Whether two hosts, or URLs as in credentials, name the same registry."""
     return _canonical(one) == _canonical(other)
+
+
+def shown_url(url: str) -> str:
+    """A URL that a server names, which may be invalid, for an error: user, password and query may give access."""
+    if "@" in url:
+        scheme, slashes, _ = url.partition("://")
+        return repr(f"{scheme[:10]}://…" if slashes and "@" not in scheme else "…")
+    path, query, _ = url.partition("?")
+    return repr(path[:200] + ("?…" if query else ""))
 
 
 def is_loopback(host: str) -> bool:

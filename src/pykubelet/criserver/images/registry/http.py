@@ -19,7 +19,7 @@ from pykubelet.base.http.tls_clients import plain_context, system_context, verif
 from pykubelet.base.text import encodable
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.images.image_types import Denied, RegistryUnavailable, Unauthenticated, Unreachable
-from pykubelet.criserver.images.registry.config import Tls
+from pykubelet.criserver.images.registry.config import Tls, shown_url
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
@@ -134,7 +134,7 @@ class Wire:
         except aiohttp.ClientError:
             raise  # some are ValueErrors, too
         except ValueError as error:  # a registry names the URLs of redirects and token services
-            raise Permanent(f"{url[:200]!r} is not a valid URL: {error}") from error
+            raise Permanent(f"{shown_url(url)} is not a valid URL: {error}") from error
 
 
 def _own_headers(request: Request) -> dict[str, str]:
@@ -271,6 +271,8 @@ def _said(error: BaseException) -> str:
         return refusal(error.status, error.message)
     if isinstance(error, aiohttp.InvalidURL):  # its text may have the password of a proxy
         return "its URL or that of the proxy is invalid"
+    if isinstance(error, aiohttp.ConnectionTimeoutError):  # its text has the URL, which may be a signed one
+        return "connecting takes too long"
     cause = getattr(error, "os_error", None) or error
     return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
 
@@ -319,7 +321,7 @@ def _redirected(url: str, location: str) -> str:
     except ValueError:
         target = location
     if not _has_host(target) or not encodable(target):
-        raise Permanent(f"{_origin(url)} redirects to {target[:200]!r}, which is not a valid URL")
+        raise Permanent(f"{_origin(url)} redirects to {shown_url(target)}, which is not a valid URL")
     if urlsplit(url).scheme == "https" and urlsplit(target).scheme == "http":
         raise Permanent(f"{_origin(url)} redirects to {_origin(target)} without TLS; the redirect is not followed")
     return target
