@@ -6,9 +6,11 @@ once at start; the files it names are reloaded when they change (``credentials.p
 
 import base64
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.decoding import convert
@@ -163,21 +165,42 @@ def _resolve(config: _Config, path: Path) -> ClusterConfig:
         raise Invalid(
             f"{path}: context {config.current_context!r} names the cluster {context.cluster!r}, which does not exist"
         )
-    if not cluster.server.startswith(("http://", "https://")):
-        raise Invalid(f"{path}: cluster {context.cluster!r}: server {cluster.server!r} must begin with https://")
+    server, username, password = _server(cluster.server, f"{path}: cluster {context.cluster!r}")
     user = next((u.user for u in config.users or () if u.name == context.user), None)
     if user is None and context.user:
         raise Invalid(
             f"{path}: context {config.current_context!r} names the user {context.user!r}, which does not exist"
         )
+    user = user or _User()
+    if username and not user.username:
+        user = replace(user, username=username, password=password)
     return ClusterConfig(
-        server=cluster.server.rstrip("/"),
+        server=server,
         ca=_pem(cluster.certificate_authority_data, cluster.certificate_authority, path),
         insecure=cluster.insecure_skip_tls_verify,
         tls_server_name=cluster.tls_server_name,
         proxy_url=cluster.proxy_url,
-        user=_user(user or _User(), path),
+        user=_user(user, path),
     )
+
+
+def _server(url: str, what: str) -> tuple[str, str, str]:
+    """The URL of a server, and the user and password that it may have: errors and metrics show the rest."""
+    scheme, mark, rest = url.partition("://")
+    shown = url.rpartition("@")[2]
+    if not mark or scheme not in ("http", "https"):
+        raise Invalid(f"{what}: server {shown!r} must begin with https://")
+    if "@" in rest:
+        shown = f"{scheme}://…@{shown}"
+    try:
+        parts = urlsplit(url)
+        valid = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid:
+        raise Invalid(f"{what}: server {shown!r} is not a valid URL")
+    place = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
+    return place, unquote(parts.username or ""), unquote(parts.password or "")
 
 
 def _user(user: _User, path: Path) -> User:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.apiclient import ClusterConfig, User, load_kubeconfig
+from pykubelet.apiclient import ApiClient, ClusterConfig, User, load_kubeconfig
 from pykubelet.apiclient import credentials as credentials_module
 from pykubelet.apiclient.certificates import client_template
 from pykubelet.apiclient.certificates.request import new_key, signing_request
@@ -41,6 +41,9 @@ contexts:
 - name: it
   context: {{cluster: c, user: u, namespace: ignored}}
 """
+SERVER = (
+    "{current-context: x, contexts: [{name: x, context: {cluster: y}}], clusters: [{name: y, cluster: {server: '%s'}}]}"
+)
 
 TOKEN = {"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "t0k"}}
 NO_ZONE = {**TOKEN, "status": {"token": "secret-word", "expirationTimestamp": "0001-01-01T00:00:00"}}
@@ -59,6 +62,28 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert (config.user.certificate.file, config.user.key.file) == (str(tmp_path / "a.pem"), "/abs/k.pem")
 
 
+@pytest.mark.parametrize(
+    ("user", "header"),
+    [
+        ({}, f"Basic {base64.b64encode(b'me:pa55/word').decode()}"),
+        ({"token": "t0k"}, "Bearer t0k"),
+        ({"username": "a", "password": "b"}, f"Basic {base64.b64encode(b'a:b').decode()}"),
+    ],
+)
+async def test_password_in_the_url_of_the_server_is_a_credential_and_in_no_error(
+    tmp_path: Path, user: dict[str, str], header: str
+) -> None:
+    path = write(tmp_path, user)
+    path.write_text(path.read_text().replace("https://10.0.0.1:6443/", "http://me:pa55%2fword@127.0.0.1:1/"))
+    config, hosts = load_kubeconfig(path), set()
+    assert await Credentials(config, SystemClock()).headers() == {"Authorization": header}
+    client = ApiClient(config, SystemClock(), observe=lambda _, host, *__: hosts.add(host))
+    with pytest.raises(Transient, match=r"cannot connect to http://127\.0\.0\.1:1:"):
+        await client.get(PODS.at("default", "a"))
+    await client.close()
+    assert hosts == {"127.0.0.1:1"}
+
+
 def test_inline_data_wins_over_files(tmp_path: Path) -> None:
     data = base64.b64encode(b"PEM").decode()
     config = load_kubeconfig(write(tmp_path, {"client-certificate": "a", "client-certificate-data": data}))
@@ -72,13 +97,18 @@ def test_inline_data_wins_over_files(tmp_path: Path) -> None:
         ("[]", "not a kubeconfig"),
         ("{current-context: x}", "current-context 'x' is not among"),
         ("{current-context: x, contexts: [{name: x, context: {cluster: y}}]}", "cluster 'y'"),
+        (SERVER % "me:pa55word@host:6443", "server 'host:6443' must begin with https://"),
+        (SERVER % "https://me:pa55word@host:99999", "server 'https://…@host:99999' is not a valid URL"),
+        (SERVER % "https://[host", r"server 'https://\[host' is not a valid URL"),
+        (SERVER % "https://", "server 'https://' is not a valid URL"),
     ],
 )
 def test_invalid_kubeconfig_names_the_error(tmp_path: Path, text: str, error: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
-    with pytest.raises(Invalid, match=error):
+    with pytest.raises(Invalid, match=error) as caught:
         load_kubeconfig(path)
+    assert "pa55word" not in str(caught.value)
     with pytest.raises(Invalid, match="cannot be read"):
         load_kubeconfig(tmp_path / "missing")
 
