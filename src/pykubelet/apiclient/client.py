@@ -332,9 +332,9 @@ class ApiClient:
         except TimeoutError as error:
             raise NoAnswer(f"{call.what}: {self._config.server} timed out", broken=False) from error
         except aiohttp.ClientHttpProxyError as error:
-            raise Transient(f"{call.what}: {refusal(error.status, error.message)}") from error
-        except aiohttp.InvalidURL as error:  # its text may have the password of a proxy
-            raise Invalid(f"{call.what}: the URL of the API server or of its proxy is invalid") from error
+            raise Transient(f"{call.what}: {refusal(error.status, error.message)}") from None
+        except aiohttp.InvalidURL:  # as above: its text may have the password of a proxy, which the log would show
+            raise Invalid(f"{call.what}: the URL of the API server or of its proxy is invalid") from None
         except aiohttp.ClientError as error:
             raise Transient(f"{call.what}: {str(error) or type(error).__name__}") from error
         except (ValueError, OSError) as error:
