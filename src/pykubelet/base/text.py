@@ -1,4 +1,4 @@
-"""Escaping of text from untrusted sources, so that it can be shown, encoded and hashed.
+"""Escaping of text from untrusted sources, so that it can be shown, encoded and hashed, and of what may not be shown.
 
 File names are bytes, which Python represents as text with lone surrogates for bytes that are not UTF-8; JSON can
 contain lone surrogates too. Such text cannot be encoded: it must not get into messages, responses, labels or hashes.
@@ -47,6 +47,17 @@ def cut(text: str, limit: int) -> str:
         return text
     data = text[: limit + 1].encode(errors="replace")
     return text if len(data) <= limit else data[:limit].decode(errors="ignore")
+
+
+def without_credentials(url: str) -> str:
+    """The URL for display: without user and password, and with unprintable characters escaped."""
+    from urllib.parse import urlsplit  # small programs use this module, and no URLs
+
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return printable(url.rpartition("@")[2])
+    return printable(parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl())
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -96,4 +96,6 @@ def test_flags_are_shown_as_texts_and_secret_ones_masked() -> None:
         shown = run._shown_flags()
     assert {flag: shown[flag] for flag in secret} == {"manifest-url-header": "<masked>"}
     assert shown["node-ip"] == "192.0.2.1,2001:db8::1"
+    with run.command.make_context("run", ["--manifest-url=https://me:pa55word@host/pods?a=b"]):
+        assert run._shown_flags()["manifest-url"] == "https://host/pods?a=b"
     assert (shown["fail-swap-on"], shown["kubeconfig"], shown["storage-driver-password"]) == ("false", "", "")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pykubelet.base.text import without_credentials
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.cri.plan.runtime_lists import bare_pods
@@ -99,12 +100,13 @@ def check_files(settings: Settings) -> None:
 
 
 def configuration(settings: Settings) -> Mapping[str, object]:
-    """Return the effective configuration for /configz; header values of the manifest URL are secrets and masked."""
+    """Return the effective configuration for /configz, without the password and header values of the manifest URL."""
     config = replace(
         settings.config,
         enable_server=server_enabled(settings),
         container_runtime_endpoint=settings.runtime_endpoint,
         image_service_endpoint=settings.image_endpoint,
+        static_pod_url=without_credentials(settings.config.static_pod_url),
         static_pod_url_header=dict.fromkeys(settings.config.static_pod_url_header, ("<masked>",)),
     )
     plain = codec.to_builtins(config)

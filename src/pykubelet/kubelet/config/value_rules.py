@@ -140,7 +140,8 @@ def _wrong_network(config: KubeletConfiguration) -> Iterator[str]:
 def _wrong_static_pod_url(config: KubeletConfiguration) -> Iterator[str]:
     url = config.static_pod_url
     if url and not _is_url(url):
-        yield f"staticPodURL: {url!r} cannot be read from; write http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH"
+        shown = url.rpartition("@")[2]
+        yield f"staticPodURL: {shown!r} cannot be read from; write http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH"
     for name in config.static_pod_url_header:
         if not _HEADER.fullmatch(name):
             yield f"staticPodURLHeader: {name!r} is not the name of a header"

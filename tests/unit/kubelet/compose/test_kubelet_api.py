@@ -46,6 +46,8 @@ def test_shown_configuration_is_effective_and_without_secrets() -> None:
         "anonymous": {"enabled": False},
     }
     assert "secret" not in str(shown)
+    shown = kubelet_api.configuration(settings(static_pod_url="https://me:pa55word@host/pods"))
+    assert shown["staticPodURL"] == "https://host/pods"
 
 
 async def test_output_of_a_command_is_both_streams_and_running_pods_are_those_of_the_runtime() -> None:

@@ -39,6 +39,7 @@ _HEAD = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n
         ("staticPodURL: /etc/pods", "staticPodURL: '/etc/pods' cannot be read from"),
         ("staticPodURL: 'http:///p'", "staticPodURL: 'http:///p' cannot be read from"),
         ("staticPodURL: 'http://h:x/p'", "staticPodURL: 'http://h:x/p' cannot be read from"),
+        ("staticPodURL: 'http://me:pa55word@h:x/p'", "staticPodURL: 'h:x/p' cannot be read from"),
         ("staticPodURL: 'http://h/a b'", "staticPodURL: 'http://h/a b' cannot be read from"),
         (
             "staticPodURL: http://h\nstaticPodURLHeader: {'a b': [c]}",

@@ -24,6 +24,7 @@ from pykubelet.base.daemon.open_files import limit_open_files
 from pykubelet.base.daemon.run_until_signal import run_until_signal
 from pykubelet.base.daemon.shutdown import ignore_early_reloads
 from pykubelet.base.errors import Invalid, Permanent, PykubeletError
+from pykubelet.base.text import without_credentials
 from pykubelet.base.tracing import DEFAULT_ENDPOINT
 from pykubelet.cli.arguments.cluster_flags import cluster_options, take_cluster_settings
 from pykubelet.cli.arguments.followed_path import FollowedPath
@@ -203,6 +204,7 @@ def _shown_flags() -> dict[str, str]:
     given = {param.opts[-1].lstrip("-"): context.params.get(param.name or "") for param in context.command.params}
     shown = {name: value if isinstance(value, tuple) else (value,) for name, value in given.items()}
     texts = {name: ",".join("" if each is None else str(each) for each in value) for name, value in shown.items()}
+    texts["manifest-url"] = without_credentials(texts["manifest-url"])
     return texts | {name: "<masked>" for name in _SECRET if texts[name]}
 
 

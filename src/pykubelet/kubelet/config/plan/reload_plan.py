@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from pykubelet.base.text import without_credentials
 from pykubelet.kubelet.config.plan.field_effects import SECRET_VALUES, ChangeRequirement, effect_of
 from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
 
@@ -135,4 +136,6 @@ def _shown(name: str, value: object) -> object:
     """Return a value as JSON has it; without what may be a credential."""
     if name in SECRET_VALUES and isinstance(value, dict):
         return dict.fromkeys(value, _HIDDEN)
+    if name == "staticPodURL" and isinstance(value, str):
+        return without_credentials(value)
     return msgspec.to_builtins(value)

@@ -8,14 +8,13 @@ import hashlib
 import logging
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import urlsplit
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import Transient
-from pykubelet.base.text import printable
+from pykubelet.base.text import without_credentials
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.manifest.manifest_types import fault_message
 from pykubelet.kubelet.desired.manifest.parse import parse
@@ -126,9 +125,3 @@ class UrlSource:
         if content != self._delivered:
             self._delivered = content
             self._deliver(content)
-
-
-def without_credentials(url: str) -> str:
-    """Return the URL for display: without user and password, and with unprintable characters escaped."""
-    parts = urlsplit(url)
-    return printable(parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl())

@@ -58,3 +58,5 @@ def test_views_have_values_states_and_reasons() -> None:
 def test_values_that_may_be_credentials_are_hidden() -> None:
     found = views(replace(OLD, static_pod_url_header={"Authorization": ("Bearer abc",)}))
     assert found["staticPodURLHeader"].configured == {"Authorization": "(hidden)"}
+    found = views(replace(OLD, static_pod_url="https://me:pa55word@host/pods"))
+    assert found["staticPodURL"].configured == "https://host/pods"

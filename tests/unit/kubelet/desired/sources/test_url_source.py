@@ -9,12 +9,13 @@ import pytest
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Transient
+from pykubelet.base.text import without_credentials
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.manifest.manifest_types import Manifest
 from pykubelet.kubelet.desired.sources import url_source
 from pykubelet.kubelet.desired.sources.source_interfaces import Response
 from pykubelet.kubelet.desired.sources.source_types import HttpSourceConfig, SourceContent
-from pykubelet.kubelet.desired.sources.url_source import UrlSource, without_credentials
+from pykubelet.kubelet.desired.sources.url_source import UrlSource
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.wait import held_calls, until
 from tests.unit.kubelet.desired.sources.samples import config_map, images, pod
@@ -169,8 +170,13 @@ async def test_url_is_fetched_every_20_seconds() -> None:
 
 @pytest.mark.parametrize(
     ("url", "shown"),
-    [(URL, "http://host/pods.yaml"), ("https://h:8443/a?b=c", "https://h:8443/a?b=c"), ("http://u@[::1]:1/", "http://[::1]:1/")],
-)  # fmt: skip
+    [
+        (URL, "http://host/pods.yaml"),
+        ("https://h:8443/a?b=c", "https://h:8443/a?b=c"),
+        ("http://u@[::1]:1/", "http://[::1]:1/"),
+        ("http://u:p@[x", "[x"),
+    ],
+)
 def test_credentials_are_not_shown(url: str, shown: str) -> None:
     assert without_credentials(url) == shown
 
