@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pykubelet.apiclient.errors import error_of
-from pykubelet.apiclient.weights import weight
+from pykubelet.apiclient.weights import MAX_OBJECT, excessive, weight
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.files.decoding import convert, decode_json
 from pykubelet.models.codec import decode_flat
@@ -122,7 +122,7 @@ def read_event(line: bytes, target: type[T]) -> WatchEvent[T]:
     raw = bytes(envelope.object)
     if envelope.type == "ERROR":
         try:
-            raise error_of(decode_flat(raw, Status), "watch")
+            raise error_of(_decoded(raw, Status), "watch")
         except Invalid as error:
             raise Transient(f"watch: the ERROR event is not a Status: {error}") from error
     try:
@@ -144,7 +144,7 @@ def read_event(line: bytes, target: type[T]) -> WatchEvent[T]:
 def read_object(body: bytes, target: type[T], what: str) -> T:
     """Decode the object that answers a request (``what``). Transient: the answer is another one, or none."""
     try:
-        value = decode_flat(body, target)
+        value = _decoded(body, target)
     except Invalid as error:
         raise Transient(f"{what}: the answer cannot be read: {error}") from error
     kind = getattr(value, "kind", "")
@@ -161,7 +161,7 @@ def meta_of(value: KubeStruct) -> ObjectMeta:
 
 def read_value(raw: bytes, target: type[T]) -> T:
     """Decode the object without its managed fields, which are half of it and only matter to server-side apply."""
-    value = decode_flat(raw, target)
+    value = _decoded(raw, target)
     meta = meta_of(value)
     if not (meta.name and meta.uid):
         raise Invalid("the object has no name or no uid")
@@ -173,9 +173,15 @@ def read_value(raw: bytes, target: type[T]) -> T:
 def head_of(raw: bytes) -> Head:
     """Return kind and identity of the object in a JSON text; they are empty if they cannot be decoded."""
     try:
-        return decode_flat(raw, Head)
-    except Invalid:
+        return decode_json(raw, Head) if excessive(raw) else decode_flat(raw, Head)  # which may decode all of it
+    except (Invalid, ValueError):
         return Head()
+
+
+def _decoded(raw: bytes, target: type[T]) -> T:
+    if excessive(raw):
+        raise Invalid(f"it would take more than {MAX_OBJECT >> 20} MiB of memory, which no object of etcd does")
+    return decode_flat(raw, target)
 
 
 def identity(head: Head) -> ObjectMeta:

@@ -19,6 +19,8 @@ MAX_TOTAL: Final = 256 << 20
 """Maximum bytes of the objects of a collection, as estimated."""
 MAX_ENDING: Final = 64 << 20
 """Further bytes for objects that are being deleted: the agent has to read them, or their deletion would not end."""
+MAX_OBJECT: Final = 256 << 20
+"""Maximum bytes of the values and structures of one object: those of 1.5 MiB in etcd, its most, take less."""
 MAX_OF_NAMESPACE: Final = 64 << 20
 """Maximum bytes of a namespace whose objects are held although all take more, so that no other one keeps them out."""
 _ESCAPE: Final = 5
@@ -105,6 +107,11 @@ def weight(text: bytes) -> int:
     if (rough := characters + _structures(text)) <= _ROUGH:
         return rough
     return characters + _structures(_STRINGS.sub(b"", text))
+
+
+def excessive(text: bytes) -> bool:
+    """Return whether no object that etcd can hold has as many values and structures as this JSON text."""
+    return _structures(text) > MAX_OBJECT and _structures(_STRINGS.sub(b"", text)) > MAX_OBJECT
 
 
 def _width(text: bytes) -> int:

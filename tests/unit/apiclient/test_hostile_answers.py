@@ -4,16 +4,19 @@ import asyncio
 import base64
 import gzip
 import traceback
+import tracemalloc
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from pykubelet.apiclient import ApiClient, ClusterConfig, ObjectSelector
 from pykubelet.apiclient.kubeconfig import User
+from pykubelet.apiclient.pages import Pages
 from pykubelet.apiclient.resources import PODS
-from pykubelet.apiclient.watch import Lines
-from pykubelet.base.errors import PykubeletError
+from pykubelet.apiclient.watch import Lines, read_event, read_object
+from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.models.core_v1 import Pod
 from tests.unit.apiclient.clocks import QuickClock
 from tests.unit.base.http.http_server import http_server
 
@@ -89,3 +92,64 @@ async def test_compressed_watch_of_empty_lines_leaves_others_their_turn(monkeypa
             await client.close()
             others.cancel()
     assert sum(read.values()) == 16 << 20 and max(read.values()) < 2 << 20
+
+
+_TINY = b"{}," * 900_000 + b"{}"
+_META = b'"metadata":{"name":"a","namespace":"d","uid":"1"}'
+_CONTAINERS = b'{"kind":"Pod",%b,"spec":{"containers":[%b]}}' % (_META, _TINY)
+_MANAGED_FIELDS = b'{"kind":"Pod",%b,"managedFields":[%b]}}' % (_META[:-1], _TINY)
+_NULL = b'{"kind":"Pod","metadata":{"name":null},"x":[%b]}' % _TINY
+_CAUSES = b'{"details":{"causes":[%b]}}' % _TINY
+
+
+def _in_a_list(text: bytes) -> None:
+    pages = Pages(Pod)
+    pages.read(b'{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[%b]}' % text)
+    (unread,) = pages.listing().unread
+    assert "more than 256 MiB" in unread.fault
+
+
+def _in_an_event(text: bytes) -> None:
+    event = read_event(b'{"type":"ADDED","object":%b}' % text, Pod)
+    assert "more than 256 MiB" in event.fault and event.meta.name == "a"
+
+
+def _as_an_answer(text: bytes) -> None:
+    with pytest.raises(Transient, match="more than 256 MiB"):
+        read_object(text, Pod, "get pods d/a")
+
+
+def _as_an_error(text: bytes) -> None:
+    with pytest.raises(Transient, match="more than 256 MiB"):
+        read_event(b'{"type":"ERROR","object":%b}' % text, Pod)
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (_in_a_list, _CONTAINERS),
+        (_in_a_list, _NULL),
+        (_in_an_event, _CONTAINERS),
+        (_in_an_event, _MANAGED_FIELDS),
+        (_as_an_answer, _CONTAINERS),
+        (_as_an_answer, _NULL),
+        (_as_an_error, _CAUSES),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_object_of_more_structures_than_etcd_can_hold_is_not_decoded(
+    read: Callable[[bytes], None], text: bytes
+) -> None:
+    tracemalloc.start()
+    try:
+        read(text)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * len(text)
+
+
+def test_object_of_as_many_structures_as_etcd_can_hold_is_decoded() -> None:
+    secrets = b"{}," * 786_000 + b"{}"  # two bytes each in etcd, of 1.5 MiB
+    value = read_object(b'{"kind":"Pod",%b,"spec":{"imagePullSecrets":[%b]}}' % (_META, secrets), Pod, "get")
+    assert len(value.spec.image_pull_secrets) == 786_001
