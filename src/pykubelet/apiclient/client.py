@@ -151,12 +151,12 @@ class ApiClient:
             params = (*_selection(select), ("limit", str(limit)), *((("continue", token),) if token else ()))
             try:
                 body = await self._send(_Call("GET", target.path, f"list {target.label}", params))
+                token = await off_loop(body, pages.read)
             except TooLong:
                 if limit == 1:
                     raise
                 limit = max(limit // _FEWER, 1)
                 continue
-            token = await off_loop(body, pages.read)
             limit = min(2 * limit, _PAGE)
             if not token:
                 return pages.listing()

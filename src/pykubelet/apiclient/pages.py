@@ -10,6 +10,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
+from pykubelet.apiclient.answers import TooLong
 from pykubelet.apiclient.watch import Listing, UnreadObject, head_of, identity, kind_fault, read_value
 from pykubelet.apiclient.weights import MAX_ENDING, MAX_TOTAL, Choice, too_large, weight
 from pykubelet.base.errors import Invalid, Transient
@@ -19,6 +20,10 @@ from pykubelet.models.scalars import KubeStruct
 
 T = TypeVar("T", bound=KubeStruct)
 R = TypeVar("R")
+MAX_OBJECTS: Final = 100_000
+"""Maximum objects of a list; an object of three bytes takes 700 of memory."""
+_MAX_COMMAS: Final = 2 << 20
+"""Maximum commas of a page, which bound its objects before they are separated: an object of etcd has fewer."""
 
 
 class _RawList(msgspec.Struct, frozen=True, rename="camel"):
@@ -53,8 +58,11 @@ class Pages(Generic[T]):
     def read(self, body: bytes) -> str:
         """Take the next page; return the token of the one after it. Blocks for up to a second for each MiB.
 
-        Transient: it is no list of these objects, or a part of one without the token for the rest.
+        Transient: it is no list of these objects, a part of one without the token for the rest, or of too many.
+        TooLong: the page has too many values; nothing of it was taken.
         """
+        if body.count(b",") > _MAX_COMMAS:
+            raise TooLong("list: the answer has too many values", broken=False)
         raw = _raw_list(body)
         if raw.kind != f"{self._target.__name__}List":
             raise Transient(f"list: an answer {kind_fault(raw.kind, f'{self._target.__name__}List')}")
@@ -62,6 +70,8 @@ class Pages(Generic[T]):
             raise Transient("list: the answer has no resourceVersion")
         if raw.metadata.remaining_item_count and not raw.metadata.continue_:
             raise Transient(f"list: {raw.metadata.remaining_item_count} more objects, but no token to read them")
+        if len(self._found) + len(raw.items or ()) > MAX_OBJECTS:
+            raise Transient(f"list: more than {MAX_OBJECTS} objects")
         self._version = raw.metadata.resource_version
         first, kind = len(self._found), f'{{"kind":"{self._target.__name__}","apiVersion":"{raw.api_version}",'.encode()
         for each in raw.items or ():

@@ -121,6 +121,20 @@ async def test_list_of_large_objects_is_read_in_smaller_pages(monkeypatch: pytes
             await client.close()
 
 
+async def test_list_of_objects_with_many_values_is_read_in_smaller_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages_module, "_MAX_COMMAS", 1000)
+    async with FakeApi() as fake:
+        client = ApiClient(fake.config, QuickClock())
+        try:
+            for number in range(20):
+                name = f"p{number}"
+                pod = {"kind": "Pod", "metadata": {"name": name, "annotations": {"a": "," * 300}}}
+                fake.store.create(Place("/api/v1", "pods", "default", name), pod)
+            assert len((await client.list(PODS.all())).items) == 20
+        finally:
+            await client.close()
+
+
 async def test_list_that_takes_too_long_to_arrive_is_read_in_smaller_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     # 64 MiB take longer than a request may on many links: the author of large pods must not keep out the others.
     read_body, timeouts = answers.read_body, 0

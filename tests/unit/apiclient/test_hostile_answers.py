@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pykubelet.apiclient import ApiClient, ClusterConfig, ObjectSelector
+from pykubelet.apiclient.answers import TooLong
 from pykubelet.apiclient.kubeconfig import User
 from pykubelet.apiclient.pages import Pages
 from pykubelet.apiclient.resources import PODS
@@ -147,6 +148,27 @@ def test_object_of_more_structures_than_etcd_can_hold_is_not_decoded(
     finally:
         tracemalloc.stop()
     assert peak < 10 * len(text)
+
+
+@pytest.mark.parametrize("pages_of", [100_001, 50_001, 1000])
+def test_list_of_more_objects_than_a_cluster_has_is_refused(pages_of: int) -> None:
+    pages = Pages(Pod)
+    meta, items = b'{"resourceVersion":"9","continue":"more"}', b",".join([b"{}"] * pages_of)
+    with pytest.raises(Transient, match="more than 100000 objects"):
+        for _ in range(101):
+            pages.read(b'{"kind":"PodList","metadata":%b,"items":[%b]}' % (meta, items))
+
+
+@pytest.mark.parametrize("item", [b"{}", b"1"])
+def test_page_of_millions_of_objects_is_refused_before_they_are_separated(item: bytes) -> None:
+    body = b'{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[%b]}' % b",".join([item] * 3_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLong):
+            Pages(Pod).read(body)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_object_of_as_many_structures_as_etcd_can_hold_is_decoded() -> None:
