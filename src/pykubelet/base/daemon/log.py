@@ -8,14 +8,17 @@ cannot forge a record.
 import json
 import logging
 import sys
-from typing import Literal, TextIO
+from typing import Final, Literal, TextIO
 
 from pykubelet.base.clock import SystemClock, utc
 from pykubelet.base.daemon.log_stream import LogStream, stream_for
 from pykubelet.base.text import printable, printable_lines
+from pykubelet.base.units import KIB
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 _PLAIN_FORBIDDEN = frozenset(' "=')
+_MAX_TEXT: Final = 32 * KIB
+"""Maximum characters of a message, a value or a trace: paths, commands and requests of others may be in them."""
 
 Format = Literal["text", "json"]
 
@@ -56,7 +59,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         stamp = _stamp(record)
         name = record.name.removeprefix("pykubelet.")
-        parts = [f"{stamp} {record.levelname} {name}: {_one_line(record.getMessage())}"]
+        parts = [f"{stamp} {record.levelname} {name}: {_one_line(_bounded(record.getMessage()))}"]
         parts += [f"{key}={_value(value)}" for key, value in fields_of(record).items()]
         line = " ".join(parts)
         trace = _trace(self, record)
@@ -71,10 +74,10 @@ class JsonFormatter(logging.Formatter):
             "ts": _stamp(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "msg": record.getMessage(),
+            "msg": _bounded(record.getMessage()),
         }
         for key, value in fields_of(record).items():
-            entry[key if key not in entry else f"field_{key}"] = value
+            entry[key if key not in entry else f"field_{key}"] = _bounded_value(value)
         trace = _trace(self, record)
         if trace:
             entry["trace"] = trace
@@ -92,7 +95,18 @@ def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
         parts.append(formatter.formatException(record.exc_info))
     if record.stack_info:
         parts.append(formatter.formatStack(record.stack_info))
-    return "\n".join(parts)
+    return _bounded("\n".join(parts))
+
+
+def _bounded_value(value: object) -> object:
+    """Return the value itself, or the beginning of its text if that is too long."""
+    text = str(value)
+    return value if len(text) <= _MAX_TEXT else _bounded(text)
+
+
+def _bounded(text: str) -> str:
+    more = len(text) - _MAX_TEXT
+    return text if more <= 0 else f"{text[:_MAX_TEXT]}… ({more} more characters)"
 
 
 def _one_line(text: str) -> str:
@@ -106,7 +120,7 @@ def _plain(text: str) -> bool:
 def _value(value: object) -> str:
     if isinstance(value, bool) or value is None:
         return str(value).lower() if value is not None else "null"
-    text = str(value)
+    text = _bounded(str(value))
     if text and _plain(text) and not _PLAIN_FORBIDDEN.intersection(text):
         return text
     return json.dumps(text, ensure_ascii=not _plain(text))

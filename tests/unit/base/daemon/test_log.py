@@ -101,3 +101,22 @@ def test_hostile_text_in_message_field_or_trace_is_escaped(form: log.Format, str
     except ValueError:
         logging.getLogger("x").exception("failed %s", hostile, extra={"pod": hostile})
     assert not set(hostile) & set(stream.getvalue()) - set("[2J")
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+@pytest.mark.parametrize(
+    "hostile", ["x" * 5_000_000, "\n" * 5_000_000, ["x"] * 2_000_000], ids=["long", "escaped", "list"]
+)
+def test_long_texts_of_others_are_cut(stream: io.StringIO, format: log.Format, hostile: object) -> None:
+    log.setup("info", format, stream)
+    try:
+        raise ValueError(hostile)
+    except ValueError as error:
+        logging.getLogger("x").exception(
+            "failed: %s", hostile, extra={"path": hostile, "error": str(error), "pod": "a"}
+        )
+    text = stream.getvalue()
+    assert len(text) < 1_000_000 and "more characters)" in text
+    assert ("pod=a" if format == "text" else '"pod": "a"') in text
+    if format == "json":
+        assert set(json.loads(text)) >= {"msg", "path", "error", "pod", "trace"}
