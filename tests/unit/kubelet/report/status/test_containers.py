@@ -256,6 +256,14 @@ def test_message_of_a_container_that_cannot_start_is_cut() -> None:
     assert {some(some(each.state).waiting).message for each in many} == {"ä" * 512}
 
 
+@pytest.mark.parametrize("attempts", [(), (replace(attempt(), image=""),)], ids=["absent", "without-name"])
+def test_image_name_that_is_too_long_is_cut(attempts: tuple[RuntimeStatus, ...]) -> None:
+    """Spec and status together would be too large for the API."""
+    given = replace(container(), image="r.example/" + "a" * 800_000)
+    (status,) = statuses(pod(given), runtime(*attempts))
+    assert status.image == given.image[:4096]
+
+
 @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError"])
 def test_a_container_that_cannot_start_waits_with_the_reason(reason: str) -> None:
     status = one(waiting=waiting(reason))

@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from pykubelet.base.image_reference import MAX_LENGTH
 from pykubelet.base.text import cut
 from pykubelet.kubelet.report.status.plan.resources import mount_statuses, status_resources
 from pykubelet.kubelet.report.status.status_types import StatusContext
@@ -97,7 +98,7 @@ class ContainerComputer:
             last_state=self._last_state(attempts, previous, container_id),
             ready=False,
             restart_count=_restart_count(now, previous, container_id),
-            image=now.image or container.image,
+            image=now.image or cut(container.image, MAX_LENGTH),
             image_id=now.image_id or now.image_ref,
             container_id=container_id,
             resources=status_resources(container, now.resources, now.size)
@@ -115,7 +116,7 @@ class ContainerComputer:
         """Return the status of a container that the runtime does not have: never created, or removed by others."""
         fresh = core.ContainerStatus(
             name=container.name,
-            image=container.image,
+            image=cut(container.image, MAX_LENGTH),
             state=self._initial_state(),
             ready=False,
             restart_count=0,
