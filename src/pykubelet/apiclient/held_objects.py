@@ -11,7 +11,8 @@ from typing import Generic, TypeVar
 from msgspec.structs import replace
 
 from pykubelet.apiclient.watch import Listing, UnreadObject, WatchEvent, identity_of, meta_of
-from pykubelet.apiclient.weights import MAX_ENDING, MAX_OF_NAMESPACE, MAX_TOTAL, too_large
+from pykubelet.apiclient.weights import MAX_ENDING, MAX_OBJECTS, MAX_OF_NAMESPACE, MAX_TOTAL, too_large
+from pykubelet.base.errors import Transient
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import KubeStruct
 
@@ -69,8 +70,14 @@ class HeldObjects(Generic[T]):
         return [each for key, each in self._unread.items() if not _known(known.get(key), each)]
 
     def put(self, event: WatchEvent[T]) -> UnreadObject | None:
-        """Take over a new or changed object; return it if it is not held for a reason that was not known of it."""
+        """Take over a new or changed object; return it if it is not held for a reason that was not known of it.
+
+        Transient: there are too many objects.
+        """
         key, unread = key_of(event.meta), self._unread_of(event)
+        is_new = key not in self._items and key not in self._unread
+        if is_new and len(self._items) + len(self._unread) >= MAX_OBJECTS:
+            raise Transient(f"watch: more than {MAX_OBJECTS} objects")
         known = self._unread.pop(key, None)
         self._has_shrunk = self._has_shrunk or (known is not None and known.weight > event.weight)
         if unread is None:

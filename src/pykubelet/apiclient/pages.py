@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from pykubelet.apiclient.answers import TooLong
 from pykubelet.apiclient.watch import Listing, UnreadObject, head_of, identity, kind_fault, read_value
-from pykubelet.apiclient.weights import MAX_ENDING, MAX_TOTAL, Choice, too_large, weight
+from pykubelet.apiclient.weights import MAX_ENDING, MAX_OBJECTS, MAX_TOTAL, Choice, too_large, weight
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.files.decoding import decode_json, shallow
 from pykubelet.models.meta_v1 import ListMeta, ObjectMeta
@@ -20,8 +20,6 @@ from pykubelet.models.scalars import KubeStruct
 
 T = TypeVar("T", bound=KubeStruct)
 R = TypeVar("R")
-MAX_OBJECTS: Final = 100_000
-"""Maximum objects of a list; an object of three bytes takes 700 of memory."""
 _MAX_COMMAS: Final = 2 << 20
 """Maximum commas of a page, which bound its objects before they are separated: an object of etcd has fewer."""
 

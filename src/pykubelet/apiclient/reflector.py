@@ -175,9 +175,18 @@ class Reflector(Generic[T]):
             return
         if event.type is WatchType.DELETED:
             self._held.remove(key_of(event.meta))
-        elif (unread := self._held.put(event)) is not None:
-            self._log_unread(unread)
+        else:
+            self._put(event)
         self._deliver(self._held.items)
+
+    def _put(self, event: WatchEvent[T]) -> None:
+        try:
+            unread = self._held.put(event)
+        except Transient:
+            self._version = ""  # only a list can tell whether there are as many
+            raise
+        if unread is not None:
+            self._log_unread(unread)
 
     def _check_selected(self, value: T) -> None:
         if not self._query.select.matches(value):

@@ -26,6 +26,8 @@ T = TypeVar("T", bound=KubeStruct)
 MAX_EVENT: Final = 32 << 20
 """Maximum bytes of one event; objects in etcd have 1.5 MiB at most."""
 _SHOWN: Final = 100
+_MAX_TEXT: Final = 1024
+"""Maximum characters of what is kept of an object that cannot be read: names have 253."""
 
 
 class WatchType(StrEnum):
@@ -185,17 +187,17 @@ def _decoded(raw: bytes, target: type[T]) -> T:
 
 
 def identity(head: Head) -> ObjectMeta:
-    """Return what identifies the object and its version, and its deletion."""
+    """Return what identifies the object and its version, and its deletion; what is longer than any name is cut."""
     found = head.metadata
     try:
         deleted = convert(found.deletion_timestamp, Time) if found.deletion_timestamp else None
     except ValueError:
         deleted = None
     return ObjectMeta(
-        name=found.name,
-        namespace=found.namespace,
-        uid=found.uid,
-        resource_version=found.resource_version,
+        name=found.name[:_MAX_TEXT],
+        namespace=found.namespace[:_MAX_TEXT],
+        uid=found.uid[:_MAX_TEXT],
+        resource_version=found.resource_version[:_MAX_TEXT],
         deletion_timestamp=deleted,
         deletion_grace_period_seconds=found.deletion_grace_period_seconds,
     )

@@ -19,6 +19,8 @@ MAX_TOTAL: Final = 256 << 20
 """Maximum bytes of the objects of a collection, as estimated."""
 MAX_ENDING: Final = 64 << 20
 """Further bytes for objects that are being deleted: the agent has to read them, or their deletion would not end."""
+MAX_OBJECTS: Final = 100_000
+"""Maximum objects of a collection; an object of three bytes takes 700 of memory, as one that cannot be read."""
 MAX_OBJECT: Final = 256 << 20
 """Maximum bytes of the values and structures of one object: those of 1.5 MiB in etcd, its most, take less."""
 MAX_OF_NAMESPACE: Final = 64 << 20

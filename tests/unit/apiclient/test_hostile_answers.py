@@ -171,6 +171,17 @@ def test_page_of_millions_of_objects_is_refused_before_they_are_separated(item: 
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("field", ["name", "namespace", "uid", "resourceVersion"])
+def test_names_of_objects_that_cannot_be_read_are_cut(field: str) -> None:
+    text = b'{"kind":"Pod","metadata":{"%b":"%b"},"spec":1}' % (field.encode(), b"a" * 3_000_000)
+    pages = Pages(Pod)
+    pages.read(b'{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[%b]}' % text)
+    event = read_event(b'{"type":"ADDED","object":%b}' % text, Pod)
+    (unread,) = pages.listing().unread
+    for meta, fault in ((event.meta, event.fault), (unread.meta, unread.fault)):
+        assert fault and len(repr(meta)) < 5000
+
+
 def test_object_of_as_many_structures_as_etcd_can_hold_is_decoded() -> None:
     secrets = b"{}," * 786_000 + b"{}"  # two bytes each in etcd, of 1.5 MiB
     value = read_object(b'{"kind":"Pod",%b,"spec":{"imagePullSecrets":[%b]}}' % (_META, secrets), Pod, "get")

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.apiclient import ApiClient, ObjectSelector, Query, Reflector
+from pykubelet.apiclient import ApiClient, ObjectSelector, Query, Reflector, held_objects
 from pykubelet.apiclient import reflector as reflector_module
 from pykubelet.apiclient import watch as module
 from pykubelet.apiclient.errors import Expired
@@ -83,6 +83,19 @@ async def test_object_undecodable_in_a_new_list_keeps_its_last_state() -> None:
     api = ScriptedClient([Listing((MAP,), "2"), unreadable], [(Expired("too old"),)])
     await api.run()
     assert api.delivered == [{"a": "1"}, {"a": "1"}]
+
+
+async def test_watch_that_adds_more_objects_than_a_list_may_have_is_listed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_objects, "MAX_OBJECTS", 3)
+    many = [WatchEvent[ConfigMap](WatchType.ADDED, replace(META, name=f"u{n}"), None, "no map") for n in range(9)]
+    listing = Listing((MAP,), "2")
+    api = ScriptedClient([listing, Transient("list: too many"), listing], [tuple(many), (many[0], many[0])])
+    await api.run()
+    assert api.lists == [] and api.watches == []
+    assert set(api.reflector.unread) == {("default", "u0")}
+    assert api.delivered == [{"a": "1"}] * 6, "the last state is kept"
 
 
 async def test_object_left_out_is_logged_once_and_keeps_its_last_state(caplog: pytest.LogCaptureFixture) -> None:
