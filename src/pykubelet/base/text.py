@@ -42,11 +42,8 @@ def encodable(text: str) -> bool:
 
 
 def cut(text: str, limit: int) -> str:
-    """The text cut between characters to ``limit`` bytes of UTF-8 at most; then lone surrogates are ``?``."""
-    if len(text) * 4 <= limit:
-        return text
-    data = text[: limit + 1].encode(errors="replace")
-    return text if len(data) <= limit else data[:limit].decode(errors="ignore")
+    """The text cut between characters to ``limit`` bytes of UTF-8 at most; lone surrogates are ``?``."""
+    return text[:limit].encode(errors="replace")[:limit].decode(errors="ignore")
 
 
 def without_credentials(url: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 from pykubelet.kubelet.report.events import EventConfig, EventLog
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, EventRecorder
+from pykubelet.models import codec
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
@@ -59,6 +60,13 @@ def test_field_path_names_the_list_of_the_container(name: str, expected: str) ->
     log = event_log()
     log.event(REF, NORMAL, "Started", "m", container=name)
     assert log.list()[0].involved_object.field_path == expected
+
+
+def test_message_with_bytes_that_are_not_utf8_can_be_sent() -> None:
+    log = event_log()
+    log.event(PodRef("ns", "web", PodUID("uid")), WARNING, "Failed", "error SubPath `/a\udcff`")
+    (event,) = log.list()
+    assert event.message == "error SubPath `/a?`" and codec.encode(event)
 
 
 def test_long_messages_are_cut_and_held_once() -> None:

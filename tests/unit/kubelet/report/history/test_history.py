@@ -141,12 +141,12 @@ async def test_text_that_is_not_utf_8_keeps_nothing_else_from_the_file(tmp_path:
     odd = core.ContainerState(terminated=replace(_terminated(1), reason="\udcff"))
     status = core.ContainerStatus(name="c", ready=False, restart_count=0, state=odd)
     async with world.running():
-        world.events.event(REF, NORMAL, "Odd", "the file \udcff")
+        world.events.event(REF, NORMAL, "Odd\udcff", "its message would be replaced")
         world.events.event(REF, NORMAL, "Started", "said")
         world.history.status_changed(StatusChange(pod(), None, PodStatus(container_statuses=(status,)), 1))
         world.status(1000.0)
         await world.written('"Started"', '"type":"pod"')
-    assert '"Odd"' not in world.path.read_text()
+    assert "Odd" not in world.path.read_text()
 
 
 async def test_pending_changes_are_written_when_the_agent_stops(

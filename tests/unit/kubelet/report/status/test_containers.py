@@ -23,6 +23,7 @@ from pykubelet.kubelet.types.runtime import (
     PodRuntimeStatus,
 )
 from pykubelet.kubelet.types.runtime import ContainerStatus as RuntimeStatus
+from pykubelet.models import codec
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from tests.unit.kubelet.report.pods import NOW, attempt, container, exited, pod, runtime, sidecar, with_meta
@@ -254,6 +255,17 @@ def test_message_of_a_container_that_cannot_start_is_cut() -> None:
     many = statuses(pod(*containers), runtime(), StatusContext(now=NOW, waiting=long))
     assert some(some(single.state).waiting).message == "ä" * 6144
     assert {some(some(each.state).waiting).message for each in many} == {"ä" * 512}
+
+
+def test_message_with_bytes_that_are_not_utf8_can_be_reported() -> None:
+    """A subPathExpr may name a Secret's value of any bytes, and its error shows it."""
+    text = "error SubPath `/a\udcff` must not be an absolute path"
+    failed = {"app": Failure(SyncAction.START_CONTAINER, "app", "CreateContainerConfigError", text)}
+    (waits,) = statuses(pod(container()), runtime(), StatusContext(now=NOW, waiting=failed))
+    ended = one(replace(exited(), message=text))
+    assert some(some(waits.state).waiting).message == text.replace("\udcff", "?")
+    assert codec.decode(codec.encode(waits), core.ContainerStatus) == waits
+    assert codec.encode(ended)
 
 
 @pytest.mark.parametrize("attempts", [(), (replace(attempt(), image=""),)], ids=["absent", "without-name"])
