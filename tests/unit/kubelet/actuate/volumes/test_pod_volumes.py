@@ -124,6 +124,13 @@ def test_sub_path_expression_is_expanded_with_the_environment() -> None:
         ({"subPathExpr": "$(B)/$(A)/$(A)"}, {}, NotFound, "missing value for A, B"),
         ({"subPathExpr": "$(A)"}, {"A": ""}, NotFound, "missing value for A"),
         ({"subPathExpr": "$(A)"}, {"A": "/etc"}, Invalid, "error SubPath `/etc` must not be an absolute path"),
+        ({"subPathExpr": "$(A)"}, {"A": "/\udcff"}, Invalid, "error SubPath `/\\xff` must not be an absolute path"),
+        (
+            {"subPathExpr": "$(A)"},
+            {"A": "../\udcff"},
+            Invalid,
+            "unable to provision SubPath `../\\xff`: must not contain '..'",
+        ),
         ({"subPathExpr": "x/$(A)"}, {"A": ".."}, Invalid, "unable to provision SubPath `x/..`: must not contain '..'"),
         (
             {"subPathExpr": "$(A)$(A)"},

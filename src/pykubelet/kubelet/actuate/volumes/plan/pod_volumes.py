@@ -6,6 +6,7 @@ from typing import Final
 
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
 from pykubelet.base.expand import expand, references
+from pykubelet.base.text import printable
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.actuate_types import Propagation
 from pykubelet.kubelet.types.podspec import each_container
@@ -143,9 +144,9 @@ def sub_path(mount: VolumeMount, env: Mapping[str, str]) -> str:
             raise NotFound(f"missing value for {', '.join(missing)}")
         path = expand(mount.sub_path_expr, env, _LONGEST_PATH)
     if path.startswith("/"):
-        raise Invalid(f"error SubPath `{path}` must not be an absolute path")
+        raise Invalid(f"error SubPath `{printable(path)}` must not be an absolute path")
     if ".." in path.split("/"):
-        raise Invalid(f"unable to provision SubPath `{path}`: must not contain '..'")
+        raise Invalid(f"unable to provision SubPath `{printable(path)}`: must not contain '..'")
     return path
 
 
