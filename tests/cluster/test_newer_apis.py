@@ -342,7 +342,7 @@ def test_running_init_container_is_resized_in_place(newer: Cluster) -> None:
     assert (after.container_id, after.restart_count) == (before.container_id, 0)
     cgroup = cgroup_of(newer.agent, "preparing", "setup")
     assert (cgroup.cpu_quota, cgroup.memory_limit) == (20_000, 128 << 20)
-    newer.agent.exec("preparing", "touch /tmp/end", container="setup")
+    newer.agent.exec("preparing", "touch /tmp/end", container="setup", last=True)
     newer.ready("preparing")
     newer.delete("preparing", 1)
 

@@ -178,7 +178,7 @@ def test_pod_whose_init_container_failed_ends_after_its_sidecar(newer: Cluster) 
     newer.wait_asked("outlived", "sidecar")
     waiting = newer.until("outlived", lambda p: container_status(p, "failing").state.terminated)  # type: ignore[union-attr]
     assert waiting.status.phase == "Pending"
-    newer.agent.exec("outlived", "touch /tmp/end", "sidecar")
+    newer.agent.exec("outlived", "touch /tmp/end", "sidecar", last=True)
     ended = newer.until("outlived", lambda p: p.status.phase not in ("Pending", "Running"))
     assert ended.status.phase == "Failed"
     last, first = container_status(ended, "sidecar").state, container_status(ended, "failing").state

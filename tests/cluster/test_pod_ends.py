@@ -28,7 +28,7 @@ def test_deleted_pod_serves_until_its_probe_fails_or_it_ends(cluster: Cluster) -
     assert is_ready(stopping) and container_status(stopping).ready
     cluster.agent.exec("serving", "touch /tmp/unready")
     cluster.until("serving", lambda p: not is_ready(p) and p.status.phase == "Running")
-    cluster.agent.exec("serving", "touch /tmp/end")
+    cluster.agent.exec("serving", "touch /tmp/end", last=True)
     cluster.api.wait_gone("serving", 30.0, cluster.agent.log_tail)
 
 
@@ -41,7 +41,7 @@ def test_pod_over_its_deadline_fails_when_its_container_has_ended(cluster: Clust
     cluster.wait_asked("late")
     running = cluster.until("late", lambda p: not is_ready(p))
     assert (running.status.phase, running.status.reason) == ("Running", "")
-    cluster.agent.exec("late", "touch /tmp/end")
+    cluster.agent.exec("late", "touch /tmp/end", last=True)
     failed = cluster.until("late", lambda p: p.status.phase not in ("Pending", "Running"))
     state = container_status(failed).state
     assert (failed.status.phase, failed.status.reason) == ("Failed", "DeadlineExceeded") and not disrupted(failed)
@@ -103,7 +103,7 @@ def test_pod_that_is_stopped_for_the_node_stays_ready_until_its_container_ends(c
     cluster.ready("critical")
     stopping = cluster.api.find_pod("slow")
     assert stopping is not None and is_ready(stopping) and container_status(stopping).ready and not disrupted(stopping)
-    cluster.agent.exec("slow", "touch /tmp/end")
+    cluster.agent.exec("slow", "touch /tmp/end", last=True)
     ended = cluster.until("slow", lambda p: p.status.phase not in ("Pending", "Running"))
     assert disrupted(ended) and not is_ready(ended)
     for name in ("critical", "slow"):
@@ -135,7 +135,7 @@ def test_evicted_pod_runs_and_keeps_its_cpu_until_its_container_has_ended(cluste
     stopping = cluster.api.find_pod("evicted")
     assert stopping is not None and stopping.metadata.deletion_timestamp is None
     assert (stopping.status.phase, stopping.status.reason) == ("Running", "") and not disrupted(stopping)
-    cluster.agent.exec("evicted", "touch /tmp/end")
+    cluster.agent.exec("evicted", "touch /tmp/end", last=True)
     failed = cluster.until("evicted", lambda p: p.status.phase not in ("Pending", "Running"))
     assert (failed.status.phase, failed.status.reason) == ("Failed", "Evicted") and disrupted(failed)
     cluster.run(pod("next", container(resources=everything)))

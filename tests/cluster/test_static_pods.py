@@ -69,14 +69,14 @@ def test_static_pod_removed_and_written_again_starts_when_the_old_one_has_ended(
     cluster.agent.write("back.json", manifest)
     cluster.wait_asked("back")
     released = datetime.now(UTC).replace(microsecond=0)
-    cluster.agent.exec("back", "touch /tmp/end")
+    cluster.agent.exec("back", "touch /tmp/end", last=True)
     after = container_status(cluster.until(name, lambda p: is_ready(p) and container_status(p).container_id != first))
     now = after.state.running if after.state is not None else None
     assert now is not None and now.started_at is not None and now.started_at >= released
     assert after.restart_count == 1
     path.unlink()
     cluster.wait_asked("back")
-    cluster.agent.exec("back", "touch /tmp/end")
+    cluster.agent.exec("back", "touch /tmp/end", last=True)
     cluster.api.wait_gone(name, 30.0, cluster.agent.log_tail)
 
 

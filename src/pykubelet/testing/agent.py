@@ -25,6 +25,8 @@ from pykubelet.testing.traces import remove_cgroups, remove_files, remove_mounts
 
 _START_SECONDS = 20.0
 _POLL_SECONDS = 0.04
+_KILLED = 137
+"""Exit status after SIGKILL, as shells give it."""
 
 
 class _PatientApi(LocalApi):
@@ -260,11 +262,15 @@ class AgentProcess:
             stdin=subprocess.DEVNULL,
         )
 
-    def exec(self, name: str, script: str, container: str = "") -> str:
-        """Run a shell script in a container of the pod; returns its output. AssertionError if it fails."""
+    def exec(self, name: str, script: str, container: str = "", *, last: bool = False) -> str:
+        """Run a shell script in a container of the pod; returns its output. AssertionError if it fails.
+
+        ``last``: the script makes the container end, which may kill the script before it has ended itself.
+        """
         chosen = ("-c", container) if container else ()
         done = self.cli("exec", name, *chosen, "--", "sh", "-c", script)
-        assert done.returncode == 0, f"{script!r} in {name} failed with {done.returncode}: {done.stdout}{done.stderr}"
+        good = done.returncode == 0 or (last and done.returncode == _KILLED)
+        assert good, f"{script!r} in {name} failed with {done.returncode}: {done.stdout}{done.stderr}"
         return done.stdout
 
     def end_container(self, name: str, container: str = "") -> None:
