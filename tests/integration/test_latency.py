@@ -12,7 +12,8 @@ from pykubelet.testing.agent import AgentProcess, container_status
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import Apply, Json, container, pod
 
-pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.alone]
+# The limits are for times of the wall clock.
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.alone, pytest.mark.steady_clock]
 
 _PODS = 4
 _INIT_CONTAINERS = 5

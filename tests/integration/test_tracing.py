@@ -16,7 +16,8 @@ from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.otlp_receiver import ReceivedSpan, received
 from tests.manifests import BUSYBOX, container, pod, sh
 
-pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
+# The exporter's library measures its time limit by the wall clock.
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver"), pytest.mark.steady_clock]
 
 _RPC = "runtime.v1.RuntimeService"
 _PROGRAM = """#!/bin/sh
@@ -132,7 +133,6 @@ def test_plugins_and_runtime_get_the_trace_in_their_environment(
         assert [parent[1:3] for parent in reported] == [[span.trace, span.id]], f"{name}: {notes}"
 
 
-@pytest.mark.steady_clock  # the exporter's library measures its time limit by the wall clock
 def test_trace_does_not_reach_containers_and_has_no_probes(traced: AgentProcess, collector: tuple[str, Path]) -> None:
     clean = "! tr '\\0' '\\n' < /proc/1/environ | grep TRACEPARENT && ! env | grep TRACEPARENT"
     probe = {"exec": {"command": sh(clean)}, "periodSeconds": 1}
