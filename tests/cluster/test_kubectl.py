@@ -50,8 +50,15 @@ def test_kubectl_commands_succeed(kubectl: Kubectl, cluster: Cluster, tmp_path: 
     assert "configured" in kubectl("apply", "-f", str(manifest))
     assert "1/1" in kubectl("get", "pods", "-l", "tier=front") and "Running" in kubectl("get", "pod", "web")
 
-    described = kubectl("describe", "pod", "web")
-    for expected in ("Node:", "Started", "Container started", "Ready:          True"):
+    described = ""
+
+    def shows_its_start() -> bool:
+        nonlocal described
+        described = kubectl("describe", "pod", "web")
+        return "Container started" in described
+
+    wait_for(shows_its_start, 20, lambda: described)  # events are sent half a second later than statuses
+    for expected in ("Node:", "Started", "Ready:          True"):
         assert expected in described
     assert "kubelet" in kubectl("describe", "node", NODE)
 

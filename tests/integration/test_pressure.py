@@ -144,6 +144,7 @@ def hog(name: str) -> Json:
     return pod(name, container(command=take, volumeMounts=[mount("v", "/v")]), volumes=volumes)
 
 
+@pytest.mark.alone  # a hog of another suite would be evicted instead, or evict this one
 def test_memory_hog_is_evicted_without_waiting_for_the_periodic_look(
     isolation: Isolation, daemon: PrivateRuntime, tmp_path: Path
 ) -> None:
