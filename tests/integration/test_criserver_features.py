@@ -138,3 +138,27 @@ async def test_orphans_are_reaped_in_a_shared_pid_namespace(runtime: Runtime) ->
 
     await until_answer(all_reaped)
     assert len(last) >= 2 and any("sleep 3600" in row for row in last), last
+
+
+async def test_container_shares_the_pid_namespace_of_a_target_only_while_that_runs(runtime: Runtime) -> None:
+    """As a kubelet requests an ephemeral container with ``targetContainerName``."""
+    sandbox, pod = await runtime.sandbox(), runtime.pod_config()
+    target = await runtime.client.create_container(sandbox, runtime.container_config(STUBBORN), pod)
+    await runtime.client.start_container(target)
+
+    async def create(name: str) -> ContainerID:
+        config = runtime.container_config(Program(name, ("sleep", "3600"), Script()))
+        options = pb.NamespaceOption(pid=pb.TARGET, target_id=target)
+        config.linux.security_context.namespace_options.CopyFrom(options)
+        return await runtime.client.create_container(sandbox, config, pod)
+
+    debugger, late = await create("debugger"), await create("late")
+    await runtime.client.start_container(debugger)
+    links = ["readlink", "/proc/self/ns/pid"]
+    seen = [(await runtime.client.exec_sync(each, links, 20)).stdout for each in (target, debugger)]
+    assert seen[0] == seen[1] != os.fsencode(Path("/proc/self/ns/pid").readlink()) + b"\n"
+    await runtime.client.stop_container(target, 0)
+    with pytest.raises(CriError):
+        await runtime.client.start_container(late)
+    status = await runtime.status(late)
+    assert (status.state, status.exit_code, status.reason) == (pb.CONTAINER_EXITED, 128, "StartError")

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from pykubelet.criserver.runtimes import ContainerRuntime
 from pykubelet.criserver.spec import ImageDefaults, SandboxView
-from pykubelet.criserver.types import ContainerID, SandboxID, UserNamespace
+from pykubelet.criserver.types import ContainerID, ProcessRef, SandboxID, UserNamespace
 
 
 class ImageFacts(Struct, frozen=True):
@@ -93,8 +93,8 @@ class Sandboxes(Protocol):
         """The runtime of the sandbox: the one of its handler."""
         ...
 
-    def infra_pid(self, sandbox: SandboxID) -> int:
-        """PID of the sandbox's infra process, which holds its PID namespace; 0: it has no infra process."""
+    def infra_process(self, sandbox: SandboxID) -> ProcessRef | None:
+        """The sandbox's infra process, which holds its PID namespace; None: it has none."""
         ...
 
 

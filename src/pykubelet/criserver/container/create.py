@@ -89,8 +89,9 @@ class ContainerCreator:
         try:
             with container.in_progress.call(f"the creation of container {record.name}"):
                 await self._records.insert(record)
-                user = await self._bundles.make(record, asked.config, image, asked.restore)
-                await self._records.put(container, container.moved(ContainerPhase.CREATED, user=user))
+                bundle = await self._bundles.make(record, asked.config, image, asked.restore)
+                made = {"user": bundle.user, "namespace_process": bundle.namespace_process}
+                await self._records.put(container, container.moved(ContainerPhase.CREATED, **made))
         except BaseException:
             await shielded(lambda: self._undo(container, record))
             raise

@@ -17,8 +17,9 @@ from pykubelet.criserver.container.state.records import ContainerRecords
 from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.event_hub import EventKind
 from pykubelet.criserver.machine import OomKills
-from pykubelet.criserver.processes import reference
+from pykubelet.criserver.processes import is_alive, reference
 from pykubelet.criserver.types import ContainerPhase, ContainerRecord
+from pykubelet.pb import runtime_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)
 
@@ -50,8 +51,9 @@ class ContainerStarter:
     async def start(self, identity: str) -> None:
         """Start a container.
 
-        NotFound; Permanent: it is not in the created phase, its sandbox is not ready, it was stopped meanwhile, or the
-        OCI runtime failed. A start that fails after it began leaves the container exited with StartError.
+        NotFound; Permanent: it is not in the created phase, its sandbox is not ready, it was stopped meanwhile, the
+        process whose PID namespace it shares has ended, or the OCI runtime failed. A start that fails after it began
+        leaves the container exited with StartError.
         """
         container = self._table.get(identity)
         async with container.lock:
@@ -72,7 +74,11 @@ class ContainerStarter:
 
     async def _run(self, container: Container) -> ContainerRecord:
         record = container.record
+        if record.restore:
+            # Restored processes run at once, before the check below.
+            _check_pid_namespace(container)
         launched = await self._launcher.take(container)
+        _check_pid_namespace(container)
         process, monitor = reference(launched.pid), reference(launched.monitor)
         pod_oom_kills = self._oom_kills.of_pod(record.cgroup)
         now = max(self._records.now(), record.created_at)
@@ -106,3 +112,21 @@ class ContainerStarter:
         self._records.publish(container.record, EventKind.STOPPED, now)
         if container.record.restore:
             await self._restorer.drop(container.id)
+
+
+def _check_pid_namespace(container: Container) -> None:
+    """Permanent: the process whose PID namespace the bundle names has ended.
+
+    Its PID may have been that of another process, even of the node, when the OCI runtime's ``create`` opened the path.
+    If the process runs after the ``create``, it had the PID then.
+    """
+    process = container.record.namespace_process
+    if process is None or is_alive(process):
+        return
+    options = container.config.linux.security_context.namespace_options
+    owner = (
+        f"the first process of container {options.target_id}"
+        if options.pid == pb.TARGET
+        else f"the infra process of sandbox {container.record.sandbox_id}"
+    )
+    raise Permanent(f"container {container.id} cannot join a PID namespace: {owner} (PID {process.pid}) has ended")

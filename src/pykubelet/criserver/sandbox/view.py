@@ -8,7 +8,7 @@ from pykubelet.criserver.sandbox.layout import SandboxLayout
 from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
 from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.criserver.spec import SandboxView
-from pykubelet.criserver.types import SandboxID
+from pykubelet.criserver.types import ProcessRef, SandboxID
 from pykubelet.linux.system import hostname
 
 
@@ -53,10 +53,9 @@ class SandboxViews:
         """The runtime of a sandbox: the one of its ``handler``."""
         return self._handlers.runtime(self.handler(sandbox))
 
-    def infra_pid(self, sandbox: SandboxID) -> int:
-        """PID of its infra process, which holds the PID namespace; 0: it has no infra process. NotFound."""
-        infra = self._table.get(sandbox).record.infra
-        return infra.pid if infra else 0
+    def infra_process(self, sandbox: SandboxID) -> ProcessRef | None:
+        """Its infra process, which holds the PID namespace; None: it has none. NotFound."""
+        return self._table.get(sandbox).record.infra
 
     def _ready(self, sandbox: SandboxID) -> Sandbox:
         found = self._table.get(sandbox)

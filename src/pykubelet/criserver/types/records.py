@@ -104,6 +104,9 @@ class ContainerRecord(Struct, frozen=True):
     """Digest of the request: a retry of the same request gets this container."""
     restore: str = ""
     """It is restored from a checkpoint: the directory of CRIU's images, which goes when it has been started."""
+    namespace_process: ProcessRef | None = None
+    """The process whose PID namespace it joins, by the path in its bundle. None: it joins none, or the version that
+    created it did not store it."""
 
 
 def request_digest(config: Message) -> str:

@@ -22,7 +22,7 @@ from pykubelet.criserver.record_store import Store
 from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers, Task
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.spec import ImageDefaults, SandboxView
-from pykubelet.criserver.types import ContainerID, SandboxID, UserNamespace
+from pykubelet.criserver.types import ContainerID, ProcessRef, SandboxID, UserNamespace
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.wait import until
@@ -138,6 +138,7 @@ class OneSandbox:
 
     ready = True
     logs = ""
+    infra: ProcessRef | None = None
 
     def __init__(self, runtime: MonitoredRuntime) -> None:
         self._runtime = runtime
@@ -156,8 +157,8 @@ class OneSandbox:
     def runtime(self, sandbox: SandboxID) -> MonitoredRuntime:
         return self._runtime
 
-    def infra_pid(self, sandbox: SandboxID) -> int:
-        return 0
+    def infra_process(self, sandbox: SandboxID) -> ProcessRef | None:
+        return self.infra
 
 
 @dataclass
@@ -223,14 +224,18 @@ class Rig:
         )
         self.containers = build_containers(self.deps)
 
-    async def create(self, *command: str, image: str = "app:1", attempt: int = 0) -> Container:
+    async def create(
+        self, *command: str, image: str = "app:1", attempt: int = 0, namespaces: pb.NamespaceOption | None = None
+    ) -> Container:
+        """``namespaces``: by default it has a PID namespace of its own."""
         config = pb.ContainerConfig(
             metadata=pb.ContainerMetadata(name="app", attempt=attempt),
             image=pb.ImageSpec(image=image),
             command=command,
             log_path="log",
         )
-        config.linux.security_context.namespace_options.pid = pb.CONTAINER
+        options = config.linux.security_context.namespace_options
+        options.CopyFrom(namespaces or pb.NamespaceOption(pid=pb.CONTAINER))
         return self.containers.table.get(await self.containers.lifecycle.creator.create(SANDBOX, config))
 
     async def launched(self, *containers: Container) -> None:

@@ -14,6 +14,7 @@ from pykubelet.base.errors import NotFound, Transient
 from pykubelet.criserver.cni import AttachRequest, PodAddresses
 from pykubelet.criserver.event_hub import EventKind
 from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.processes import reference
 from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers
 from pykubelet.criserver.sandbox import Sandbox, SandboxViews
 from pykubelet.criserver.sandbox.files import SandboxFiles
@@ -62,7 +63,7 @@ async def test_infra_process_runs_in_the_namespaces_and_ends_with_the_sandbox(tm
     async with rig_in(tmp_path, infra) as rig, _events(rig) as seen:
         identity = await rig.sandboxes.runner.run(_shared(), "")
         process = infra.processes[identity]
-        assert rig.views.infra_pid(identity) == process.pid
+        assert rig.views.infra_process(identity) == reference(process.pid)
         assert set(infra.namespaces) == {"network", "uts"}
         await settle()
         assert rig.sandboxes.table.get(identity).ready, "its infra process runs"
@@ -74,14 +75,14 @@ async def test_infra_process_runs_in_the_namespaces_and_ends_with_the_sandbox(tm
         await settle()
         assert seen == [EventKind.CREATED, EventKind.STARTED, EventKind.STOPPED, EventKind.DELETED]
         with pytest.raises(NotFound):
-            rig.views.infra_pid(identity)
+            rig.views.infra_process(identity)
 
 
 async def test_sandbox_without_a_shared_pid_namespace_has_no_infra_process(tmp_path: Path, infra: FakeInfra) -> None:
     async with rig_in(tmp_path, infra) as rig:
         identity = await rig.sandboxes.runner.run(config(), "")
         assert infra.processes == {}
-        assert rig.views.infra_pid(identity) == 0
+        assert rig.views.infra_process(identity) is None
         await settle()
         assert rig.sandboxes.table.get(identity).ready, "there is no process whose end would stop it"
 

@@ -26,7 +26,7 @@ from pykubelet.criserver.spec.security.apparmor import apparmor_profile
 from pykubelet.criserver.spec.security.labels import file_label, process_label
 from pykubelet.criserver.spec.security.seccomp import runtime_default
 from pykubelet.criserver.spec.spec_types import Json
-from pykubelet.criserver.types import ContainerID, ContainerRecord, ContainerUser, SandboxID
+from pykubelet.criserver.types import ContainerID, ContainerRecord, ContainerUser, ProcessRef, SandboxID
 from pykubelet.linux.selinux import check_labels
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -34,6 +34,14 @@ _STALL: Seconds = 120.0
 """Time after which relabelling a volume is given up if no file has got its label meanwhile."""
 _NODE_PATHS: Seconds = 60.0
 """Deadline of preparing a container's host paths; shorter than clients' deadlines, so that they get the error."""
+
+
+class Bundle(Struct, frozen=True):
+    """The facts of a container that its record needs from its bundle."""
+
+    user: ContainerUser
+    namespace_process: ProcessRef | None
+    """The process whose PID namespace the bundle names; None: it names none."""
 
 
 class BundleMaker:
@@ -64,8 +72,8 @@ class BundleMaker:
         config: pb.ContainerConfig,
         image: ImageFacts,
         restore: RestoredCheckpoint | None = None,
-    ) -> ContainerUser:
-        """Create root file system, mounts and bundle; undo them on failure. Returns the user.
+    ) -> Bundle:
+        """Create root file system, mounts and bundle; undo them on failure.
 
         ``restore``: the checkpoint that the container is restored from, which must fit it.
         """
@@ -79,9 +87,9 @@ class BundleMaker:
             # By name, since retries of the client have other ids: this bounds the blocking calls that can hang.
             owner = f"container/{record.sandbox_id}/{config.metadata.name}"
             label = file_label(config.linux.security_context, self._host, view.selinux_level)
-            process = process_label(config.linux.security_context, self._host, view.selinux_level)
-            if process or label:
-                await blocking.call(owner, check_labels, process, label)
+            of_process = process_label(config.linux.security_context, self._host, view.selinux_level)
+            if of_process or label:
+                await blocking.call(owner, check_labels, of_process, label)
             rootfs = await self._images.prepare(image.id, record.id, view.user, label)
             sources = await self._image_mounts(record, config, view, undo)
             devices = await blocking.call(
@@ -98,7 +106,9 @@ class BundleMaker:
                 paths = paths_to_relabel(config, view, volumes)
                 # No deadline fits: volumes with many files take minutes.
                 await blocking.call_stoppable(owner, partial(prepare.relabel_all, paths, label), stall=_STALL)
-            pid_namespace = self._pid_namespace(config.linux.security_context.namespace_options, record.sandbox_id)
+            pid_namespace, process = self._pid_namespace(
+                config.linux.security_context.namespace_options, record.sandbox_id
+            )
             if restore is not None:
                 await self._restorer.apply(restore, record, rootfs)
             work = _Work(record, config, image, view, rootfs, sources, volumes, pid_namespace, devices, restore)
@@ -106,7 +116,7 @@ class BundleMaker:
             if restore is not None:
                 await self._restorer.continue_log(restore, record)
             undo.pop_all()
-        return user
+        return Bundle(user, process)
 
     async def _check_recursive(self, record: ContainerRecord, config: pb.ContainerConfig) -> None:
         """Permanent: a recursive read-only mount is requested but not supported (KEP-3857)."""
@@ -141,24 +151,29 @@ class BundleMaker:
             )
         return sources
 
-    def _pid_namespace(self, options: pb.NamespaceOption, sandbox: SandboxID) -> str | None:
+    def _pid_namespace(self, options: pb.NamespaceOption, sandbox: SandboxID) -> tuple[str | None, ProcessRef | None]:
+        """Return the path as in ``ContainerInput``, and the process that it is of. Invalid; the errors of ``running``.
+
+        The OCI runtime opens the path later: the process is recorded, and the start checks that it still runs.
+        """
         match options.pid:
             case pb.NODE:
-                return None
+                return None, None
             case pb.CONTAINER:
-                return ""
+                return "", None
             case pb.TARGET:
                 target = self._table.running(options.target_id)
                 if target.record.sandbox_id != sandbox or target.record.process is None:
                     raise Invalid(
                         f"container {options.target_id} is not in this sandbox; its PID namespace cannot be shared"
                     )
-                return f"/proc/{target.record.process.pid}/ns/pid"
+                process = target.record.process
             case _:
-                pid = self._sandboxes.infra_pid(sandbox)
-                if not pid:
+                infra = self._sandboxes.infra_process(sandbox)
+                if infra is None:
                     raise Invalid("the sandbox was made without a shared PID namespace")
-                return f"/proc/{pid}/ns/pid"
+                process = infra
+        return f"/proc/{process.pid}/ns/pid", process
 
     def _write(self, work: "_Work") -> ContainerUser:
         record, config = work.record, work.config

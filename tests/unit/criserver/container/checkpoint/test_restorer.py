@@ -17,6 +17,8 @@ from pykubelet.criserver.container.checkpoint import restorer
 from pykubelet.criserver.container.container_interfaces import ImageFacts
 from pykubelet.criserver.container.state.container_state import Container, checkpoint_mount
 from pykubelet.criserver.images.image_types import SignatureRejected
+from pykubelet.criserver.processes import reference
+from pykubelet.criserver.runtimes import MonitoredRuntime
 from pykubelet.criserver.spec import SandboxView
 from pykubelet.criserver.types import ContainerID, ContainerPhase, IdMap, UserNamespace
 from pykubelet.criserver.unpack.limits import Limits
@@ -214,6 +216,29 @@ async def test_failed_restore_is_a_start_error_with_the_words_of_criu(
             await given.rig.containers.lifecycle.starter.start(container.id)
         record = container.record
         assert (record.phase, record.reason) == (ContainerPhase.EXITED, "StartError") and given.restores == []
+        await given.rig.containers.lifecycle.remover.remove(container.id)
+        assert await given.nothing_is_left()
+
+
+async def test_processes_are_not_restored_into_the_pid_namespace_of_a_process_that_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would run at once: the check comes before the restore."""
+    async with restore_rig(tmp_path, monkeypatch) as given:
+        container = await given.create()
+        own = reference(os.getpid())
+        assert own is not None
+        container.record = replace(container.record, namespace_process=replace(own, started=own.started - 1))
+        launches: list[object] = []
+
+        async def launch(*given: object) -> None:
+            launches.append(given)
+            raise Permanent("launched")
+
+        monkeypatch.setattr(MonitoredRuntime, "create", launch)
+        with pytest.raises(Permanent, match=f"PID {own.pid}\\) has ended"):
+            await given.rig.containers.lifecycle.starter.start(container.id)
+        assert container.record.reason == "StartError" and launches == []
         await given.rig.containers.lifecycle.remover.remove(container.id)
         assert await given.nothing_is_left()
 
