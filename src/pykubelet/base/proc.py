@@ -77,7 +77,7 @@ async def run(
     program gets. Output beyond `max_output` bytes per stream is read and dropped; with `stop_at_limit`, a program that
     writes more is killed. With `kill_leftovers`, processes that the program leaves behind in its group get SIGKILL when
     it ends; those that have left the group are out of reach. `on_start` is called with the pid of the child, which is
-    not reused until the call ends.
+    not reused before the child ends.
 
     Raises NotFound if the program does not exist, Permanent if it cannot be executed, Transient if it cannot be started
     for the moment, ProgramTimeout after `timeout` seconds and, with `check`, ExitError for a non-zero exit code. On
@@ -126,7 +126,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The pid, which is not reused before ``wait`` has returned."""
+        """The pid, which may be reused as soon as the program has ended: the event loop reaps it at once."""
         return self._process.pid
 
     async def wait(self) -> int:

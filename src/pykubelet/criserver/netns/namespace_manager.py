@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from pykubelet.base.concurrency import blocking
-from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError
+from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Transient
 from pykubelet.criserver.netns.namespace_types import NamespaceKind, NamespaceSpec
 from pykubelet.criserver.netns.user_namespace import process_in_new_namespaces
-from pykubelet.criserver.types import SandboxID
+from pykubelet.criserver.processes import is_alive
+from pykubelet.criserver.types import ProcessRef, SandboxID
 from pykubelet.linux.filesystems.mounts import make_shared, unmount_all_under
 from pykubelet.linux.namespaces import Namespace, call_in, pin_new, pin_of, unpin
 
@@ -72,11 +73,13 @@ class PinnedNamespaces:
     async def make(self, sandbox: SandboxID, spec: NamespaceSpec) -> None:
         """Create the namespaces of a sandbox, all or none.
 
-        Raises Invalid for a sysctl that the kernel refuses, Conflict if the sandbox has namespaces.
+        Raises Invalid for a sysctl that the kernel refuses, Conflict if the sandbox has namespaces, Transient if the
+        process that creates them is killed.
         """
         if spec.ids is not None:
-            async with process_in_new_namespaces(tuple(kind.value for kind in spec.kinds), spec.ids) as pid:
-                await blocking.call_to_end(f"sandbox/{sandbox}", self._make, sandbox, spec, partial(pin_of, pid))
+            async with process_in_new_namespaces(tuple(kind.value for kind in spec.kinds), spec.ids) as process:
+                pin = partial(_pin_of, process)
+                await blocking.call_to_end(f"sandbox/{sandbox}", self._make, sandbox, spec, pin)
         elif spec.kinds:
             await blocking.call_to_end(f"sandbox/{sandbox}", self._make, sandbox, spec, pin_new)
 
@@ -122,6 +125,13 @@ class PinnedNamespaces:
                 with suppress(NotFound):
                     unmount_all_under(str(directory), lazy=True)
                 directory.rmdir()
+
+
+def _pin_of(process: ProcessRef, paths: Mapping[Namespace, str]) -> None:
+    """Pin the namespaces of a process. Transient: it has ended; those of another process with its PID may be pinned."""
+    pin_of(process.pid, paths)
+    if not is_alive(process):
+        raise Transient(f"process {process.pid} ended before its namespaces were pinned")
 
 
 def pinned_networks(directory: Path) -> dict[SandboxID, Path]:

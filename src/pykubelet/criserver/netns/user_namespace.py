@@ -16,15 +16,19 @@ from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.base.proc import spawn
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.types import IdMap
+from pykubelet.criserver.processes import reference
+from pykubelet.criserver.types import IdMap, ProcessRef
 
 _INSIDE: Seconds = 10.0
 _FLAGS = {"user": "--user", "network": "--net", "ipc": "--ipc", "uts": "--uts"}
 
 
 @asynccontextmanager
-async def process_in_new_namespaces(kinds: tuple[str, ...], ids: IdMap) -> AsyncIterator[int]:
-    """Start a process in new namespaces of these types, with these ids mapped, and yield its pid.
+async def process_in_new_namespaces(kinds: tuple[str, ...], ids: IdMap) -> AsyncIterator[ProcessRef]:
+    """Start a process in new namespaces of these types, with these ids mapped, and yield it.
+
+    It may be killed at any time, and its PID used again: what the caller has found by its PID is of this process only
+    if that is alive afterwards.
 
     Raises NotFound if ``unshare`` is not installed, Permanent if the machine allows no user namespaces, and Transient
     if it times out.
@@ -42,12 +46,14 @@ async def process_in_new_namespaces(kinds: tuple[str, ...], ids: IdMap) -> Async
             os.close(fd)
             open_fds.remove(fd)
         try:
+            process = reference(child.pid)
             with suppress(BrokenPipeError):  # it has ended already; the read finds that
                 os.write(there[1], b"x")
             if await _byte(here[0]) != b"x":
                 raise Permanent("cannot create a user namespace (see user.max_user_namespaces)")
+            assert process is not None, "it was not reaped yet: nothing was awaited since its start"
             await blocking.call(f"userns/{child.pid}", _map, child.pid, ids)
-            yield child.pid
+            yield process
         finally:
             os.close(there[1])
             open_fds.remove(there[1])

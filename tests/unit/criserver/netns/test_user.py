@@ -1,23 +1,25 @@
 """User namespaces for real: pinned, joined by other namespaces, and what mounts and root file systems show in them."""
 
 import os
-from collections.abc import AsyncIterator
+import select
+import signal
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pykubelet.base.errors import Conflict, Invalid, Permanent
+from pykubelet.base.errors import Conflict, Invalid, Permanent, Transient
 from pykubelet.base.proc import spawn
 from pykubelet.criserver.container.bundle import prepare
 from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
-from pykubelet.criserver.netns import NamespaceKind, NamespaceSpec, PinnedNamespaces, user_namespace
+from pykubelet.criserver.netns import NamespaceKind, NamespaceSpec, PinnedNamespaces, namespace_manager, user_namespace
 from pykubelet.criserver.storage import Layers, Snapshots, VolumeRequest
 from pykubelet.criserver.types import IdMap, SandboxID, UserNamespace
 from pykubelet.linux.filesystems import idmap
 from pykubelet.linux.filesystems.mountinfo import is_mount_point, mounts_below
 from pykubelet.linux.filesystems.mounts import make_shared, tmpfs, unmount_all_under
-from pykubelet.linux.namespaces import Namespace, call_in
+from pykubelet.linux.namespaces import Namespace, call_in, pin_of
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.criserver.netns.pinned import assert_nothing_mounted, opened
 
@@ -64,6 +66,31 @@ async def test_a_bad_sysctl_leaves_nothing(tmp_path: Path) -> None:
     pinned = opened(tmp_path)
     with pytest.raises(Invalid, match="cannot be set"):
         await pinned.make(POD, NamespaceSpec(KINDS, "", {"net.ipv4.ip_forward": "nonsense"}, IDS))
+    assert pinned.known() == []
+    assert_nothing_mounted(tmp_path)
+
+
+async def test_namespaces_of_a_process_that_has_the_pid_of_the_one_that_made_them_are_not_pinned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process is killed, say by the kernel without memory, and its PID used again, before they are pinned."""
+    asked: list[int] = []
+
+    def pin_of_another(pid: int, paths: Mapping[Namespace, str]) -> None:
+        asked.append(pid)
+        process = os.pidfd_open(pid)
+        try:
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+            assert select.select([process], [], [], 60)[0], "it does not end"
+        finally:
+            os.close(process)
+        pin_of(os.getpid(), paths)
+
+    monkeypatch.setattr(namespace_manager, "pin_of", pin_of_another)
+    pinned = opened(tmp_path)
+    with pytest.raises(Transient, match=r"process [0-9]+ ended before its namespaces were pinned"):
+        await pinned.make(POD, NamespaceSpec((NamespaceKind.IPC, NamespaceKind.USER), ids=IDS))
+    assert len(asked) == 1
     assert pinned.known() == []
     assert_nothing_mounted(tmp_path)
 
