@@ -50,6 +50,14 @@ INJECTIONS: dict[str, str] = {
     "events.delivery": "kubelet/test_failing_items.py::test_event_that_raises_keeps_no_other_from_the_api_server",
     "image-gc.images": "kubelet/test_failing_items.py::test_image_that_raises_keeps_no_other_from_being_removed",
     "image-gc.rounds": "kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others[image-gc.rounds]",
+    "admission.others": "kubelet/desired/admission/test_admission_manager.py"
+    "::test_running_pod_with_a_malformed_request_rejects_no_other",
+    "admission.rejected": "kubelet/desired/admission/test_admission_manager.py"
+    "::test_rejected_pod_that_raises_keeps_no_other_from_being_admitted",
+    "resizes.ranks": "kubelet/desired/admission/test_resizes.py"
+    "::test_resize_that_raises_keeps_no_other_and_is_retried[rank]",
+    "resizes.pods": "kubelet/desired/admission/test_resizes.py"
+    "::test_resize_that_raises_keeps_no_other_and_is_retried[resize_summary]",
     "mirrors.pods": "kubelet/test_failing_items.py::test_mirror_that_raises_keeps_no_other",
     "mirrors.rounds": "kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others[mirrors.rounds]",
     "node.csi": "kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others[node.csi]",

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.desired.admission.admission_interfaces import Meter
 from pykubelet.kubelet.desired.admission.admission_types import Needs, NodeProperties
-from pykubelet.kubelet.desired.admission.plan.fit import needs_of
+from pykubelet.kubelet.desired.admission.plan.fit import needs_of, unknown_needs
 from pykubelet.kubelet.desired.admission.plan.resize_order import needs_during_resize, never_fits, swap_prevents_resize
 from pykubelet.kubelet.desired.admission.plan.rules import decide, is_for_shortage
 from pykubelet.kubelet.desired.admission.resizes import ResizeDeps, ResizedPod, Resizes
@@ -53,6 +54,8 @@ class Admission:
         self._verdicts: dict[PodUID, AdmissionVerdict] = {}
         self._needs: dict[PodUID, Needs] = {}
         self._waiting: dict[PodUID, Pod] = {}
+        self._others = Guard("admission.others", deps.telemetry.clock.monotonic)
+        self._rejected = Guard("admission.rejected", deps.telemetry.clock.monotonic)
         self._resizes = Resizes(
             ResizeDeps(
                 allocations=deps.allocations,
@@ -121,15 +124,14 @@ class Admission:
     def reconsider(self) -> Iterator[Pod]:
         """Yield static pods that were rejected for insufficient resources and fit now that a pod has been removed.
 
-        No controller re-creates static pods, as happens with other pods. Each is admitted before the next is decided.
+        No controller re-creates static pods, as happens with other pods. Each is admitted before the next is decided;
+        one that raises waits on.
         """
         for uid, pod in tuple(self._waiting.items()):
-            verdict = self._judge(pod)
-            if verdict.admitted and not verdict.preempts:
-                del self._waiting[uid]
-                self._verdicts[uid] = verdict
-                self._deps.allocations.set(pod)
-                _log.info("admission: rejected pod admitted", extra={"pod": str(ref_of(pod))})
+            fits = False
+            with self._rejected.item(uid):
+                fits = self._reconsider(uid, pod)
+            if fits:
                 yield pod
 
     def forget(self, uid: PodUID) -> None:
@@ -139,6 +141,17 @@ class Admission:
         self._waiting.pop(uid, None)
         self._resizes.drop(uid)
         self._before -= {uid}
+
+    def _reconsider(self, uid: PodUID, pod: Pod) -> bool:
+        """Admit a rejected pod if it fits now; return whether it does."""
+        verdict = self._judge(pod)
+        if not verdict.admitted or verdict.preempts:
+            return False
+        self._deps.allocations.set(pod)
+        self._verdicts[uid] = verdict
+        del self._waiting[uid]
+        _log.info("admission: rejected pod admitted", extra={"pod": str(ref_of(pod))})
+        return True
 
     def _judge(self, pod: Pod) -> AdmissionVerdict:
         if is_mirror(pod):
@@ -154,10 +167,20 @@ class Admission:
         uid = ref_of(pod).uid
         try:
             wanted = needs_of(pod)
-            others = [self._needs_of(other) for other in self._deps.active() if other.metadata.uid != uid]
         except Invalid as error:
             return AdmissionVerdict("UnexpectedAdmissionError", str(error), rule="valid requests")
-        return decide(pod, wanted, others, self._deps.node(), self._deps.sysctl_refusal(pod))
+        return decide(pod, wanted, self._needs_of_others(uid), self._deps.node(), self._deps.sysctl_refusal(pod))
+
+    def _needs_of_others(self, uid: PodUID) -> list[Needs]:
+        """Return the needs of the active pods but this one. One whose needs cannot be computed rejects no other pod."""
+        found = []
+        for other in self._deps.active():
+            if other.metadata.uid != uid:
+                with self._others.item(other.metadata.uid) as attempt:
+                    found.append(self._needs_of(other))
+                if attempt.error is not None:
+                    found.append(unknown_needs(other))
+        return found
 
     def _infeasible(self, pod: Pod) -> str:
         allocated = self.allocated(pod)

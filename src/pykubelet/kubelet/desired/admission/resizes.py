@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.event_times import EventTimes
 from pykubelet.kubelet.desired.admission.admission_interfaces import Meter
 from pykubelet.kubelet.desired.admission.plan.resize_order import rank
@@ -62,6 +63,8 @@ class Resizes:
         self._requested: dict[PodUID, Pod] = {}
         self._pending = deps.pending
         self._event_times = EventTimes(deps.telemetry.clock)
+        self._ranks = Guard("resizes.ranks", deps.telemetry.clock.monotonic)
+        self._resizes = Guard("resizes.pods", deps.telemetry.clock.monotonic)
 
     @property
     def waiting(self) -> bool:
@@ -82,19 +85,29 @@ class Resizes:
         self._pending.drop(uid)
 
     def grant(self, trigger: RetryTrigger) -> list[ResizedPod]:
-        """Allocate the resizes that fit now, in the order of ``resize_order.rank``; return the changed pods."""
-        changed = [self._try(uid, trigger) for uid in self._in_order()]
+        """Allocate the resizes that fit now, in the order of ``resize_order.rank``; return the changed pods.
+
+        A resize that raises stays requested and is retried in the next call.
+        """
+        changed = []
+        for uid in self._in_order():
+            pod = self._requested[uid]
+            with self._resizes.item(uid) as attempt:
+                changed.append(self._try(uid, trigger))
+            if attempt.error is not None:
+                self._requested[uid] = pod
         return [resized for resized in changed if resized is not None]
 
     def _in_order(self) -> list[PodUID]:
+        """Sort the requested resizes, without those whose rank cannot be computed now."""
         now = self._deps.telemetry.clock.monotonic()
-
-        def key(uid: PodUID) -> tuple[bool, int, bool, float]:
-            pod, pending = self._requested[uid], self._pending.get(uid)
-            since = self._event_times.monotonic(uid, pending.since) if pending is not None else now
-            return rank(pod, self._as_allocated(pod), since)
-
-        return sorted(self._requested, key=key)
+        ranks: dict[PodUID, tuple[bool, int, bool, float]] = {}
+        for uid, pod in self._requested.items():
+            with self._ranks.item(uid):
+                pending = self._pending.get(uid)
+                since = self._event_times.monotonic(uid, pending.since) if pending is not None else now
+                ranks[uid] = rank(pod, self._as_allocated(pod), since)
+        return sorted(ranks, key=ranks.__getitem__)
 
     def _try(self, uid: PodUID, trigger: RetryTrigger) -> ResizedPod | None:
         pod = self._requested[uid]

@@ -1,11 +1,17 @@
 """Admission as the sync loop uses it: verdicts that stay, pods of an earlier agent, events and metrics."""
 
+import pytest
+
+from pykubelet.kubelet.desired.admission import admission_manager
+from pykubelet.kubelet.desired.admission.admission_types import Needs
+from pykubelet.kubelet.desired.admission.plan.fit import needs_of
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.core_v1 import Pod
 from tests.unit.kubelet.desired.admission.build import make_pod, static
 from tests.unit.kubelet.desired.admission.fakes import AdmissionFakes
 
 A, B = PodUID("a"), PodUID("b")
+PORT = {"ports": [{"containerPort": 80, "hostPort": 80}]}
 
 
 def one_cpu(uid: str) -> Pod:
@@ -82,6 +88,37 @@ def test_malformed_request_is_a_rejection() -> None:
     verdict = fakes.admission().admit(make_pod("a", {"cpu": "many"}))
     assert verdict.reason == "UnexpectedAdmissionError"
     assert "'many' is not a quantity" in verdict.message
+
+
+def test_running_pod_with_a_malformed_request_rejects_no_other() -> None:
+    fakes = AdmissionFakes(running=[make_pod("bad", {"cpu": "many"}, container=PORT), one_cpu("a")], cpus="2")
+    admission = fakes.admission()
+    assert admission.admit(one_cpu("b")).admitted
+    assert admission.admit(make_pod("c", {"cpu": "1100m"})).reason == "OutOfcpu", "those of the others count"
+    assert admission.admit(make_pod("d", container=PORT)).reason == "NodePorts", "and the host ports of the pod"
+
+
+def test_running_pod_with_a_malformed_request_is_not_preempted() -> None:
+    fakes = AdmissionFakes(running=[make_pod("bad", {"cpu": "many"}), one_cpu("a")], cpus="1")
+    assert fakes.admission().admit(static("s", {"cpu": "1"})).preempts == (A,)
+
+
+def test_rejected_pod_that_raises_keeps_no_other_from_being_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes = AdmissionFakes(running=[static("a", {"cpu": "1"})])
+    admission = fakes.admission()
+    for pod in (static("b", {"cpu": "1"}), static("c", {"cpu": "1"})):
+        assert not admission.admit(pod).admitted
+    fakes.running.clear()
+
+    def raises(pod: Pod) -> Needs:
+        if pod.metadata.uid == B:
+            raise ValueError("no error that anyone foresaw")
+        return needs_of(pod)
+
+    monkeypatch.setattr(admission_manager, "needs_of", raises)
+    assert [pod.metadata.uid for pod in admission.reconsider()] == ["c"]
+    monkeypatch.undo()
+    assert [pod.metadata.uid for pod in admission.reconsider()] == ["b"], "it waits on"
 
 
 def test_rejected_static_pods_are_admitted_when_others_are_removed() -> None:

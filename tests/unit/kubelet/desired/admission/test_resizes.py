@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.base.units import Bytes, MilliCPU
+from pykubelet.kubelet.desired.admission import resizes
 from pykubelet.kubelet.desired.admission.plan.resize_order import (
     needs_during_resize,
     never_fits,
@@ -105,6 +106,30 @@ def test_withdrawn_resize_is_forgotten() -> None:
     admission.updated(wants("a", "900m", 4))
     admission.forget(PodUID("a"))
     assert admission.grant() == []
+
+
+@pytest.mark.parametrize("function", ["rank", "resize_summary"])
+def test_resize_that_raises_keeps_no_other_and_is_retried(monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+    fakes = AdmissionFakes()
+    admission = fakes.admission()
+    for uid in ("a", "b", "c"):
+        admission.admit(wants(uid, "100m"))
+    running(fakes, *(wants(uid, "100m") for uid in ("a", "b", "c")))
+    for uid in ("a", "b", "c"):
+        admission.updated(wants(uid, "200m", 2))
+    usual = getattr(resizes, function)
+
+    def raises(pod: Pod, *more: object) -> object:
+        if pod.metadata.uid == "b":
+            raise ValueError("no error that anyone foresaw")
+        return usual(pod, *more)
+
+    monkeypatch.setattr(resizes, function, raises)
+    assert [granted.pod.metadata.uid for granted in admission.grant()] == ["a", "c"]
+    assert admission.grant() == []
+    monkeypatch.undo()
+    (retried,) = admission.grant()
+    assert (retried.pod.metadata.uid, cpu_of(retried.pod)) == ("b", "200m")
 
 
 def test_ending_pod_is_not_resized() -> None:

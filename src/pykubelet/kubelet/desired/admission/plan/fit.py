@@ -8,8 +8,8 @@ from msgspec import Struct
 from pykubelet.kubelet.desired.admission.admission_types import HostPort, Needs, NodeProperties
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.kubelet.types.podspec import is_sidecar
-from pykubelet.kubelet.types.resources.pod_requests import CPU, MEMORY, is_extended, pod_requests
-from pykubelet.kubelet.types.resources.qos import is_critical, pod_qos
+from pykubelet.kubelet.types.resources.pod_requests import CPU, MEMORY, Amounts, is_extended, pod_requests
+from pykubelet.kubelet.types.resources.qos import QosClass, is_critical, pod_qos
 from pykubelet.models.core_v1 import Pod
 
 PODS = "pods"
@@ -51,6 +51,21 @@ def needs_of(pod: Pod) -> Needs:
         qos=pod_qos(pod),
         critical=is_critical(pod),
         priority=pod.spec.priority,
+    )
+
+
+def unknown_needs(pod: Pod) -> Needs:
+    """Return needs for a pod whose requests cannot be computed: the pod itself and its host ports.
+
+    It counts as critical, so that none preempts it for resources that it may not have.
+    """
+    return Needs(
+        uid=ref_of(pod).uid,
+        requests=Amounts(),
+        ports=tuple(port for _, port in host_ports(pod)),
+        qos=QosClass.GUARANTEED,
+        critical=True,
+        priority=None,
     )
 
 
