@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
 
 from msgspec.structs import replace
 
@@ -26,7 +27,7 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
 )
 from pykubelet.kubelet.observe.eviction.plan import disks, looks, thresholds
 from pykubelet.kubelet.observe.eviction.plan.local_limits import GRACE, exceeded, has_limits
-from pykubelet.kubelet.observe.eviction.plan.ranking import ranked, reported
+from pykubelet.kubelet.observe.eviction.plan.ranking import Rank, rank, reported
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.events import WARNING, Reason
 from pykubelet.kubelet.types.resources.qos import is_critical
@@ -204,14 +205,32 @@ class EvictionManager:
             self._deps.telemetry.metrics.eviction_decided(
                 each.signal, self._deps.telemetry.clock.monotonic() - self._read_at
             )
-        measured = disks.parts(threshold.signal, self._deps.observer.disks())
-        for pod in ranked(active, uses, RESOURCE_OF[threshold.signal], measured):
+        for pod, use in self._in_order(active, uses, threshold):
             if not is_critical(pod):
-                use, observed = uses.get(ref_of(pod).uid), seen.get(threshold.signal)
-                text, annotations = reported(pod, use, threshold, observed)
-                grace = self._grace(pod, threshold)
-                return [self._evict(pod, Eviction(text, threshold.signal, grace, annotations=annotations))]
+                with self._pods.item(f"{ref_of(pod).uid}: eviction"):
+                    text, annotations = reported(pod, use, threshold, seen.get(threshold.signal))
+                    grace = self._grace(pod, threshold)
+                    return [self._evict(pod, Eviction(text, threshold.signal, grace, annotations=annotations))]
         return ()
+
+    def _in_order(
+        self, pods: Iterable[Pod], uses: Mapping[PodUID, PodUse], threshold: Threshold
+    ) -> list[tuple[Pod, PodUse | None]]:
+        """Sort the pods in the order of eviction, each with its usage if known.
+
+        Pods whose rank cannot be computed come last, those of low priority first, without usage for their messages.
+        """
+        resource, measured = RESOURCE_OF[threshold.signal], disks.parts(threshold.signal, self._deps.observer.disks())
+        ranks: list[tuple[Rank, Pod, PodUse | None]] = []
+        others: list[Pod] = []
+        for pod in pods:
+            use = uses.get(ref_of(pod).uid)
+            with self._pods.item(f"{ref_of(pod).uid}: rank") as attempt:
+                ranks.append((rank(pod, use, resource, measured), pod, use))
+            if attempt.error is not None:
+                others.append(pod)
+        sound = [(pod, use) for _, pod, use in sorted(ranks, key=itemgetter(0))]
+        return [*sound, *((pod, None) for pod in sorted(others, key=lambda pod: pod.spec.priority or 0))]
 
     def _grace(self, pod: Pod, threshold: Threshold) -> int:
         if threshold.hard:

@@ -1,8 +1,11 @@
 """Pods that may be evicted."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pykubelet.kubelet.observe.eviction.eviction_types import Part, PodUse, Resource
+from pykubelet.kubelet.observe.eviction.plan.ranking import rank
+from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod
 
@@ -15,3 +18,10 @@ def make_pod(uid: str, spec: Mapping[str, Any] | None = None, **resources: Mappi
         {"metadata": {"name": uid, "namespace": "d", "uid": uid}, "spec": {"containers": [container], **(spec or {})}},
         Pod,
     )
+
+
+def ranked(
+    pods: Iterable[Pod], uses: Mapping[PodUID, PodUse], resource: Resource, measured: frozenset[Part] = frozenset(Part)
+) -> list[Pod]:
+    """The pods in the order of eviction."""
+    return sorted(pods, key=lambda pod: rank(pod, uses.get(ref_of(pod).uid), resource, measured))

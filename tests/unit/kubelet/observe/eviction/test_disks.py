@@ -15,9 +15,8 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
     Threshold,
 )
 from pykubelet.kubelet.observe.eviction.plan.disks import parts, reclaims, with_container_disk
-from pykubelet.kubelet.observe.eviction.plan.ranking import ranked
 from pykubelet.kubelet.types.ids import PodUID
-from tests.unit.kubelet.observe.eviction.build import make_pod
+from tests.unit.kubelet.observe.eviction.build import make_pod, ranked
 
 ONE = Disks()
 IMAGES = Disks(own_images=True)

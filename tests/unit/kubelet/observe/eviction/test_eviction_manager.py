@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -71,6 +71,31 @@ async def test_pod_with_the_largest_excess_is_evicted_at_once() -> None:
     assert pressure.conditions() == {PressureCondition.MEMORY}
     assert machine.ages == [("memory.available", 0.0)]
     assert [each.get("starved_resource") for each in machine.annotations] == [None, "memory"]
+
+
+async def test_pod_that_cannot_be_ranked_keeps_no_other_from_being_evicted() -> None:
+    bad = make_pod("bad", {"priority": 1}, requests={"memory": "much"})
+    worse = make_pod("worse", requests={"memory": "more"})
+    machine = Machine(pods=[bad, worse, make_pod("a")], memory={"bad": 9, "worse": 9, "a": 1})
+    machine.short()
+    pressure = machine.pressure(HARD)
+    assert await pressure.check() == ["a"]
+    assert await pressure.check() == ["worse"], "pods without a rank come last, in the order of priority"
+    assert await pressure.check() == ["bad"]
+
+
+async def test_pod_that_cannot_be_evicted_is_followed_by_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(pods=[make_pod("a"), make_pod("b")], memory={"a": 1, "b": 2})
+    machine.short()
+    end = machine.fail
+
+    def fail(uid: PodUID, *given: Any, **more: Any) -> None:
+        if uid == "b":
+            raise ValueError("no error that anyone foresaw")
+        end(uid, *given, **more)
+
+    monkeypatch.setattr(machine, "fail", fail)
+    assert await machine.pressure(HARD).check() == ["a"]
 
 
 async def test_static_pods_are_never_evicted() -> None:

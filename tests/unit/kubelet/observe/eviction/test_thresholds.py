@@ -21,7 +21,7 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
     Threshold,
 )
 from pykubelet.kubelet.observe.eviction.plan.local_limits import exceeded, has_limits
-from pykubelet.kubelet.observe.eviction.plan.ranking import ranked, reported
+from pykubelet.kubelet.observe.eviction.plan.ranking import reported
 from pykubelet.kubelet.observe.eviction.plan.thresholds import (
     PressureState,
     amount,
@@ -33,7 +33,7 @@ from pykubelet.kubelet.observe.eviction.plan.thresholds import (
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.resources.eviction import DEFAULT_HARD
 from pykubelet.models.core_v1 import Pod
-from tests.unit.kubelet.observe.eviction.build import MI, make_pod
+from tests.unit.kubelet.observe.eviction.build import MI, make_pod, ranked
 
 MEMORY = Threshold(Signal.MEMORY, Amount(100 * MI))
 SOFT = Threshold(Signal.MEMORY, Amount(200 * MI), grace=60)

@@ -12,33 +12,27 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
     SignalObservation,
     Threshold,
 )
-from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.resources.pod_requests import MEMORY, pod_requests, requirements
 from pykubelet.models.core_v1 import Pod, Volume
 from pykubelet.models.quantity import NANO, Amount, Notation, parse
 
 STORAGE = "ephemeral-storage"
+Rank = tuple[bool, bool, int, bool, int]
 
 
-def ranked(
-    pods: Iterable[Pod], uses: Mapping[PodUID, PodUse], resource: Resource, measured: frozenset[Part] = frozenset(Part)
-) -> list[Pod]:
-    """Return the pods in the order of eviction; of disks, only the parts that are ``measured`` count.
-
-    Critical pods are among them: the manager takes the first pod that is not critical.
+def rank(pod: Pod, use: PodUse | None, resource: Resource, measured: frozenset[Part]) -> Rank:
+    """Return the pod's sort key in the order of eviction; of disks, only the parts that are ``measured`` count.
 
     Pods whose usage exceeds their request come first, then those of low priority, then those with the largest excess.
     There are no requests for process ids, so priority comes first. A pod whose usage is unknown comes before others.
+    Critical pods have a rank, too: the manager takes the first pod that is not critical. Raises Invalid for a malformed
+    request.
     """
-
-    def key(pod: Pod) -> tuple[bool, bool, int, bool, int]:
-        use, priority, pids = uses.get(ref_of(pod).uid), pod.spec.priority or 0, resource is Resource.PIDS
-        if use is None:
-            return (False, False, priority, False, 0)
-        used, asked = _used(pod, use, resource, measured), _asked(pod, resource)
-        return (not pids, not pids and used <= asked, priority, True, asked - used)
-
-    return sorted(pods, key=key)
+    priority, pids = pod.spec.priority or 0, resource is Resource.PIDS
+    if use is None:
+        return (False, False, priority, False, 0)
+    used, asked = _used(pod, use, resource, measured), _asked(pod, resource)
+    return (not pids, not pids and used <= asked, priority, True, asked - used)
 
 
 def reported(
