@@ -9,6 +9,8 @@ INJECTIONS: dict[str, str] = {
     ),
     "shims.log-rounds": "criserver/shim/test_shim_log_files.py::test_round_that_raises_is_followed_by_others",
     "shims.logs": "criserver/shim/test_shim_log_files.py::test_log_that_cannot_be_read_keeps_no_other",
+    "stats.cgroups": "kubelet/observe/stats/test_node_usage.py::test_pod_that_cannot_be_measured_is_left_out[cgroup]",
+    "stats.pods": "kubelet/observe/stats/test_node_usage.py::test_pod_that_cannot_be_measured_is_left_out[read]",
     "stats.measured": "criserver/server/cri_calls/test_stats.py"
     "::test_container_that_cannot_be_measured_is_left_out_of_the_list",
     "metrics.measured": "criserver/server/test_metric_calls.py"

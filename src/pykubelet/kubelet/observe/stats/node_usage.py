@@ -12,6 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats import storage_usage
 from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
@@ -41,7 +42,13 @@ class NodeUsage:
         self._deps = deps
         cgroups = CgroupReader(config.layout)
         self._reader = MachineReader(layout=config.layout, cgroups=cgroups, runtime_endpoint=config.runtime_socket)
-        self._snapshots = SnapshotReader(groups=config.groups, cgroups=cgroups, machine=self._reader)
+        self._cgroups = Guard("stats.cgroups", deps.clock.monotonic)
+        self._snapshots = SnapshotReader(
+            groups=config.groups,
+            cgroups=cgroups,
+            machine=self._reader,
+            guard=Guard("stats.pods", deps.clock.monotonic),
+        )
         self._rates = CpuRates()
         self._disk = DiskUsage(
             root_dir=config.root_dir,
@@ -111,7 +118,10 @@ class NodeUsage:
         fresh_for = usual if max_age is None else min(usual, max(_YOUNGEST, max_age))
         if last is not None and self._is_fresh(last, fresh_for, full=full, rates=rates):
             return last
-        pods = [(pod, self._deps.pod_cgroup(pod)) for pod in self._deps.pods()]
+        pods = []
+        for pod in self._deps.pods():
+            with self._cgroups.item(pod.metadata.uid):
+                pods.append((pod, self._deps.pod_cgroup(pod)))
         if rates:
             await self._prepare_rates([path for _, path in pods if path])
         moment = (clock.now(), clock.monotonic())

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
 from pykubelet.kubelet.observe.stats.machine_reader import MachineReader
@@ -11,18 +12,25 @@ from pykubelet.models.core_v1 import Pod
 
 
 class SnapshotReader:
-    """The reader of snapshots; ``groups`` are the paths of the cgroup of all pods and of the QoS cgroups."""
+    """The reader of snapshots; ``groups`` are the paths of the cgroup of all pods and of the QoS cgroups.
 
-    def __init__(self, *, groups: Sequence[str], cgroups: CgroupReader, machine: MachineReader) -> None:
+    ``guard`` is the one under which each pod is read: a pod that raises is left out of the snapshot.
+    """
+
+    def __init__(self, *, groups: Sequence[str], cgroups: CgroupReader, machine: MachineReader, guard: Guard) -> None:
         self._groups = groups
         self._cgroups = cgroups
         self._machine = machine
+        self._guard = guard
 
     def take(self, pods: Iterable[tuple[Pod, str | None]], moment: tuple[Seconds, Seconds], full: bool) -> Snapshot:
         """Take a snapshot. Pods are passed with the path of their cgroup, ``moment`` is (Unix, monotonic) time."""
         at, monotonic = moment
         network, default = self._machine.network()
-        seen = (self._pod(pod, path, at, full) for pod, path in pods)
+        seen: list[PodSnapshot | None] = []
+        for pod, path in pods:
+            with self._guard.item(pod.metadata.uid):
+                seen.append(self._pod(pod, path, at, full))
         return Snapshot(
             at=at,
             monotonic=monotonic,

@@ -5,12 +5,15 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.observe.stats import NodeUsage, StatsConfig, StatsDeps
+from pykubelet.kubelet.observe.stats.snapshot import SnapshotReader
+from pykubelet.kubelet.observe.stats.snapshot_types import PodSnapshot
 from pykubelet.kubelet.types.resources.stats import PodStats, Summary
 from pykubelet.models import core_v1 as core
 from pykubelet.models.core_v1 import Pod
@@ -120,6 +123,33 @@ def node(tmp_path: Path, request: pytest.FixtureRequest) -> Node:
 def only(summary: Summary) -> PodStats:
     (pod,) = summary.pods
     return pod
+
+
+@pytest.mark.parametrize("step", ["cgroup", "read"])
+async def test_pod_that_cannot_be_measured_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    node = Node(tmp_path, 2)
+    node.pods.append(running_pod("bad", "app"))
+    usual, read = node.cgroup, SnapshotReader._pod
+
+    def cgroup(pod: Pod) -> str | None:
+        if pod.metadata.name == "bad":
+            raise ValueError("no error that anyone foresaw")
+        return usual(pod)
+
+    def of_pod(self: SnapshotReader, pod: Pod, *given: Any) -> PodSnapshot | None:
+        if pod.metadata.name == "bad":
+            raise ValueError("no error that anyone foresaw")
+        return read(self, pod, *given)
+
+    if step == "cgroup":
+        node.cgroup = cgroup
+    else:
+        monkeypatch.setattr(SnapshotReader, "_pod", of_pod)
+    assert [pod.pod_ref.name for pod in (await node.summary()).pods] == ["web"]
+    shown = {(each.namespace, each.pod) for each in (await node.usage.readings()).readings if each.pod}
+    assert shown == {("ns", "web")}
 
 
 async def test_cpu_and_memory_of_a_pod_and_its_containers(node: Node) -> None:
