@@ -74,6 +74,8 @@ INJECTIONS: dict[str, str] = {
     "pleg.looks": "kubelet/test_failing_items.py::test_look_at_a_pod_that_raises_keeps_pleg_from_no_other",
     "pleg.pods": "kubelet/test_failing_items.py::test_pod_that_raises_keeps_pleg_from_no_other",
     "pod-certificates": "kubelet/test_failing_items.py::test_certificate_of_a_pod_that_raises_keeps_no_other",
+    "pod-certificates.results": "kubelet/desired/objects/test_pod_certificates.py"
+    "::test_malformed_certificate_keeps_no_other_pod_from_its_own",
     "pressure.pods": "kubelet/test_failing_items.py::test_pod_whose_use_raises_keeps_no_other_from_its_limits",
     "pressure.rounds": "kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others[pressure.rounds]",
     "runtime-health": "kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others[runtime-health]",

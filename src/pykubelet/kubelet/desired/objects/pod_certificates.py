@@ -95,6 +95,7 @@ class PodCertificates:
         self._node_known = asyncio.Event()
         self._wanted = asyncio.Event()
         self._at_once = Backoff(_CHECK_SECONDS, _MAX_DELAY)
+        self._results = Guard("pod-certificates.results", clock.monotonic)
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
         """Return the core tasks by name."""
@@ -191,12 +192,13 @@ class PodCertificates:
         self._process_results()
 
     def _process_results(self) -> None:
-        """Process the results of pending requests."""
+        """Process the results of pending requests; after one that raises, another certificate is requested."""
         renewed = set()
         for place, entry in self._entries.items():
             request = self._requests.get((place.ref.namespace, entry.request)) if entry.request else None
-            if request is not None and self._settle(place, entry, request):
-                renewed.add(place.ref.uid)
+            with self._results.item(str(place)):
+                if request is not None and self._settle(place, entry, request):
+                    renewed.add(place.ref.uid)
         if renewed:
             self._touched(frozenset(renewed))
 

@@ -12,6 +12,7 @@ from pykubelet.base.errors import Invalid, Permanent, Transient
 from pykubelet.kubelet.desired.objects.keys import new_key_and_request
 from pykubelet.kubelet.desired.objects.pod_certificates import PodCertificates
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.models.certificates_v1beta1 import PodCertificateRequest
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Node, Pod
 from pykubelet.testing.wait import settle, until
@@ -162,6 +163,24 @@ async def test_certificate_that_begins_later_by_our_clock_is_renewed_after_its_o
     assert len(rig.requests()) == 1
     rig.api.clock.shift += wait
     await until(lambda: len(rig.requests()) == 2)
+
+
+async def test_malformed_certificate_keeps_no_other_pod_from_its_own(rig: Rig) -> None:
+    rig.certificates.node_seen(NODE)
+    asked: dict[str, PodCertificateRequest] = {}
+    for uid, text in (("u1", ONE.replace("b25l", "b")), ("u2", ONE)):
+        with pytest.raises(Transient):
+            await rig.certificates.ready(pod(uid))
+        name = ({each["metadata"]["name"] for each in rig.requests()} - asked.keys()).pop()
+        status = {"conditions": [{"type": "Issued", "status": "True"}], "certificateChain": text}
+        asked[name] = from_builtins({"metadata": {"name": name}, "status": status}, PodCertificateRequest)
+    rig.touched.clear()
+    rig.certificates._take({("default", name): request for name, request in asked.items()})
+    assert rig.touched == [{PodUID("u2")}]
+    assert rig.certificates.credentials(pod("u2"), "v", 1).chain == ONE.encode()
+    with pytest.raises(Transient):
+        await rig.certificates.ready(pod("u1"))
+    assert len(rig.requests()) == 3, "another certificate is requested"
 
 
 @pytest.mark.parametrize("kind", ["Denied", "Failed"])
