@@ -36,7 +36,7 @@ class SyncLoop:
         self._deps = deps
         self._events = Guard("sync-loop.events", deps.telemetry.clock.monotonic)
         self._pods = Guard("sync-loop.pods", deps.telemetry.clock.monotonic)
-        self._failed: dict[PodUID, tuple[PodUpdate, Pod]] = {}
+        self._failed: dict[PodUID, tuple[PodOp, Pod]] = {}
         """The last update of each pod whose handling failed; retried unless a newer one arrives."""
         self._unsure: dict[PodUID, tuple[int, Pod]] = {}
         """New pods that the node's labels keep out, with the request to read the Node object again."""
@@ -96,28 +96,28 @@ class SyncLoop:
     def _apply(self, update: PodUpdate) -> None:
         if update.op is PodOp.ADD:
             for pod in self._deps.admission.in_order(update.pods):
-                self._handle_pod(update, pod)
+                self._handle_pod(update.op, pod)
             self._grant(RetryTrigger.PODS_ADDED)
             return
         for pod in update.pods:
-            self._handle_pod(update, pod)
+            self._handle_pod(update.op, pod)
         if update.op is PodOp.REMOVE:
             self._reconsider()
         self._grant(RetryTrigger.PODS_REMOVED if update.op is PodOp.REMOVE else RetryTrigger.POD_UPDATED)
 
-    def _handle_pod(self, update: PodUpdate, pod: Pod) -> None:
+    def _handle_pod(self, op: PodOp, pod: Pod) -> None:
         """Handle an update of one pod; an update that raises is retried with the next `PeriodicRetry`."""
         uid = PodUID(pod.metadata.uid)
         self._failed.pop(uid, None)
         with self._pods.item(uid) as attempt:
-            self._update(update.op, pod)
+            self._update(op, pod)
         if attempt.error is not None:
-            self._failed[uid] = update, pod
+            self._failed[uid] = op, pod
 
     def _retry(self) -> None:
-        for update, pod in list(self._failed.values()):
+        for op, pod in list(self._failed.values()):
             if self._pods.is_due(pod.metadata.uid):
-                self._handle_pod(update, pod)
+                self._handle_pod(op, pod)
 
     def _update(self, op: PodOp, pod: Pod) -> None:
         uid = PodUID(pod.metadata.uid)
@@ -143,15 +143,23 @@ class SyncLoop:
     def _reconsider(self) -> None:
         """Restart rejected pods that fit on the node now that another pod has been removed or has ended."""
         for pod in self._deps.admission.reconsider():
-            self._deps.journal.add(PodUID(pod.metadata.uid), (_FITS_NOW,))
-            self._deps.workers.remove(PodUID(pod.metadata.uid))
-            self._deps.workers.update(pod)
+            uid = PodUID(pod.metadata.uid)
+            with self._pods.item(uid) as attempt:
+                self._deps.journal.add(uid, (_FITS_NOW,))
+                self._deps.workers.remove(uid)
+                self._deps.workers.update(pod)
+            if attempt.error is not None:
+                self._failed[uid] = PodOp.ADD, pod
 
     def _grant(self, trigger: RetryTrigger) -> None:
-        """Allocate deferred resizes that fit on the node now; cheap if no resize is pending."""
+        """Allocate deferred resizes that fit on the node now; cheap if no resize is pending.
+
+        A worker whose update raises gets the allocated size with the next update of its pod.
+        """
         for resized in self._deps.admission.grant(trigger):
-            self._preempt(resized.preempts)
-            self._deps.workers.update(resized.pod)
+            with self._pods.item(f"{resized.pod.metadata.uid}: resize"):
+                self._preempt(resized.preempts)
+                self._deps.workers.update(resized.pod)
 
     def _preempt(self, victims: Iterable[PodUID]) -> None:
         for victim in victims:
