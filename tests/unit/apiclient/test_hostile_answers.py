@@ -63,8 +63,10 @@ async def test_refusal_of_a_proxy_fails_without_credentials_in_its_error(answer:
     assert not [each for each in _SECRETS if each in said]
 
 
-async def test_url_of_a_proxy_that_is_invalid_is_not_shown() -> None:
-    said = await _failure(ClusterConfig("https://api.example:6443", proxy_url="http://me:pa55word@proxy:99999"))
+@pytest.mark.parametrize("server", ["https://api.example:6443", "http://api.example:8080"])
+@pytest.mark.parametrize("proxy", ["proxy:99999", "pr\u2100xy:1"])
+async def test_url_of_a_proxy_that_is_invalid_is_not_shown(server: str, proxy: str) -> None:
+    said = await _failure(ClusterConfig(server, proxy_url=f"http://me:pa55word@{proxy}"))
     assert said == "get pods default/a: the URL of the API server or of its proxy is invalid"
 
 

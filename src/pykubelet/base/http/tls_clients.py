@@ -2,7 +2,6 @@
 
 import ssl
 from functools import cache
-from urllib.parse import urlsplit
 
 
 def verifying_context(authorities: str | None = None) -> ssl.SSLContext:
@@ -28,6 +27,6 @@ def system_context() -> ssl.SSLContext:
 def plain_context(proxy: str) -> ssl.SSLContext | bool:
     """Return what verifies the way to a server without TLS: its proxy may have TLS. True: there is nothing to verify.
 
-    ``proxy``: the proxy's URL, or empty.
+    ``proxy``: the proxy's URL, or empty. It may be invalid, and is not parsed: the error would have its password.
     """
-    return system_context() if urlsplit(proxy).scheme == "https" else True
+    return system_context() if proxy.lower().startswith("https:") else True

@@ -26,7 +26,8 @@ _PAUSE = 0.02
 def _only_proxy(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HTTPS_PROXY", url)
+    for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, url)
 
 
 async def _failure(url: str) -> str:
@@ -74,9 +75,13 @@ async def test_refusal_of_a_proxy_fails_without_its_password_in_the_error(
     assert said.endswith(f": {expected}") and "pa55word" not in said
 
 
-async def test_url_of_a_proxy_that_is_invalid_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    _only_proxy(monkeypatch, "http://me:pa55word@proxy.example:99999")
-    said = await _failure("https://registry.example/v2/")
+@pytest.mark.parametrize("registry", ["https://registry.example/v2/", "http://registry.example/v2/"])
+@pytest.mark.parametrize("proxy", ["proxy.example:99999", "pr\u2100xy.example:1"])
+async def test_url_of_a_proxy_that_is_invalid_is_not_shown(
+    registry: str, proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _only_proxy(monkeypatch, f"http://me:pa55word@{proxy}")
+    said = await _failure(registry)
     assert said.endswith(": its URL or that of the proxy is invalid")
 
 
