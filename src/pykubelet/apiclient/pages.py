@@ -20,8 +20,8 @@ from pykubelet.models.scalars import KubeStruct
 
 T = TypeVar("T", bound=KubeStruct)
 R = TypeVar("R")
-_MAX_COMMAS: Final = 2 << 20
-"""Maximum commas of a page, which bound its objects before they are separated: an object of etcd has fewer."""
+_MAX_COMMAS: Final = 4 << 20
+"""Maximum commas of a page, which bound its objects before they are separated: the API server takes 3 MiB of one."""
 
 
 class _RawList(msgspec.Struct, frozen=True, rename="camel"):
