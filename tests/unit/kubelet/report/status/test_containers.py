@@ -276,6 +276,13 @@ def test_image_name_that_is_too_long_is_cut(attempts: tuple[RuntimeStatus, ...])
     assert status.image == given.image[:4096]
 
 
+def test_path_of_a_mount_that_is_too_long_is_cut() -> None:
+    """The API takes it, and the kernel does not; spec and status together would be too large for the API."""
+    given = replace(container(), volume_mounts=(core.VolumeMount(name="v", mount_path="/" + "a" * 800_000),))
+    (status,) = statuses(pod(given), runtime())
+    assert [each.mount_path for each in status.volume_mounts] == ["/" + "a" * 4095]
+
+
 @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError"])
 def test_a_container_that_cannot_start_waits_with_the_reason(reason: str) -> None:
     status = one(waiting=waiting(reason))

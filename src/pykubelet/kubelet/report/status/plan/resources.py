@@ -9,6 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from pykubelet.base.text import cut
+from pykubelet.base.units import KIB
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.resources.pod_requests import (
     CPU,
@@ -29,6 +31,8 @@ MIN_CPU_SHARES: Final = 2
 """The kernel's lowest CPU weight; smaller requests are raised to it, so it does not reveal the requested amount."""
 MIN_CPU_LIMIT_MILLI: Final = 10
 """The lowest CPU limit that is applied."""
+_MAX_PATH: Final = 4 * KIB
+"""Maximum bytes of a mount's path, as of the kernel; the container of a longer one cannot start."""
 _NONE: Final = ResourceRequirements()
 
 
@@ -92,7 +96,10 @@ def _mount_status(mount: VolumeMount, supported: bool) -> VolumeMountStatus:
         alone = mount.mount_propagation in ("", "None")
         mode = "Enabled" if wanted and alone and supported else "Disabled"
     return VolumeMountStatus(
-        name=mount.name, mount_path=mount.mount_path, read_only=mount.read_only, recursive_read_only=mode
+        name=mount.name,
+        mount_path=cut(mount.mount_path, _MAX_PATH),
+        read_only=mount.read_only,
+        recursive_read_only=mode,
     )
 
 
