@@ -146,6 +146,22 @@ def test_mistakes_name_the_file_and_the_field(text: str, words: str) -> None:
         parsed(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[host."https://me:pa55word@mirror"]',
+        '[host."me:pa55word@mirror"]',
+        '[host]\n"https://me:pa55word@mirror" = 1',
+        '[host."https://me:pa55word@mirror"]\nca = 1',
+    ],
+)
+def test_mistakes_do_not_name_the_password_of_a_server(text: str) -> None:
+    """The error is an event of each pod with an image of this registry."""
+    with pytest.raises(Invalid, match=r"hosts\.toml: host\.'mirror'") as caught:
+        parsed(text)
+    assert "pa55word" not in str(caught.value)
+
+
 def write(directory: Path, text: str) -> Path:
     directory.mkdir(parents=True)
     (directory / "hosts.toml").write_text(text)

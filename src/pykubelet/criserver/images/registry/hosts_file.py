@@ -37,9 +37,10 @@ def parse_hosts(document: Mapping[str, object], host: str, directory: str) -> tu
         raise Invalid(f"{what}: host must be a table of servers")
     found = []
     for name, fields in named.items():
+        place = f"{what}: host.{_shown(name)!r}"
         if not isinstance(fields, dict):
-            raise Invalid(f"{what}: host.{name!r} must be a table")
-        found.append(_endpoint(str(name), fields, host, directory, f"{what}: host.{name!r}"))
+            raise Invalid(f"{place} must be a table")
+        found.append(_endpoint(str(name), fields, host, directory, place))
     server = document.get("server", "")
     if not isinstance(server, str):
         raise Invalid(f"{what}: server must be a URL")
@@ -98,10 +99,15 @@ def _base(url: str, override_path: bool, what: str) -> tuple[str, str]:
     except ValueError:
         valid = False
     if not valid or "@" in parts.netloc or parts.query or parts.fragment:
-        raise Invalid(f"{what}: {url.rpartition('@')[2]!r} must be http(s)://host[:port][/path]")
+        raise Invalid(f"{what}: {_shown(url)!r} must be http(s)://host[:port][/path]")
     path = posixpath.normpath(parts.path).strip("/") if parts.path.strip("/") else ""
     base = f"{parts.scheme}://{real_name(parts.netloc)}" + (f"/{path}" if path else "")
     return base, "" if override_path or f"/{path}".endswith(_API) else _API
+
+
+def _shown(url: str) -> str:
+    """The URL of a server without what may be its user and password, which it must not have."""
+    return url.rpartition("@")[2]
 
 
 def _capabilities(fields: Mapping[str, object], what: str) -> frozenset[str]:
