@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from pykubelet.apiclient.weights import excessive
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.units import Seconds
 from pykubelet.models.codec import decode
@@ -67,6 +68,8 @@ def error_of_response(code: int, body: bytes, what: str, retry_after: str = "") 
     """Return the error for an HTTP answer other than success; the body may or may not be a Status."""
     status = Status(code=code)
     try:
+        if excessive(body):
+            raise Invalid("more values than an object of the API server has")
         answer = decode(body, Status)
         if answer.kind == "Status":
             status = Status(code=code, message=answer.message, reason=answer.reason, details=answer.details)

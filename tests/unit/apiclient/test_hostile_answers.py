@@ -12,6 +12,7 @@ import pytest
 
 from pykubelet.apiclient import ApiClient, ClusterConfig, ObjectSelector
 from pykubelet.apiclient.answers import TooLong
+from pykubelet.apiclient.errors import error_of_response
 from pykubelet.apiclient.kubeconfig import User
 from pykubelet.apiclient.pages import Pages
 from pykubelet.apiclient.resources import PODS
@@ -127,6 +128,10 @@ def _as_an_error(text: bytes) -> None:
         read_event(b'{"type":"ERROR","object":%b}' % text, Pod)
 
 
+def _as_a_failure(text: bytes) -> None:
+    assert str(error_of_response(500, text, "get pods d/a")).startswith("get pods d/a: HTTP status 500: {")
+
+
 @pytest.mark.parametrize(
     ("read", "text"),
     [
@@ -137,6 +142,7 @@ def _as_an_error(text: bytes) -> None:
         (_as_an_answer, _CONTAINERS),
         (_as_an_answer, _NULL),
         (_as_an_error, _CAUSES),
+        (_as_a_failure, _CAUSES),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
