@@ -95,7 +95,9 @@ def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
         parts.append(formatter.formatException(record.exc_info))
     if record.stack_info:
         parts.append(formatter.formatStack(record.stack_info))
-    return _bounded("\n".join(parts))
+    text = "\n".join(parts)
+    more, half = len(text) - _MAX_TEXT, _MAX_TEXT // 2  # the error itself is at the end, behind its causes
+    return text if more <= 0 else f"{text[:half]}… ({more} more characters) …{text[-half:]}"
 
 
 def _bounded_value(value: object) -> object:

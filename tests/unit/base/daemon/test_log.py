@@ -120,3 +120,15 @@ def test_long_texts_of_others_are_cut(stream: io.StringIO, format: log.Format, h
     assert ("pod=a" if format == "text" else '"pod": "a"') in text
     if format == "json":
         assert set(json.loads(text)) >= {"msg", "path", "error", "pod", "trace"}
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+def test_end_of_a_trace_whose_cause_has_a_long_text_is_shown(stream: io.StringIO, format: log.Format) -> None:
+    """It has the error itself, and where it was raised."""
+    log.setup("info", format, stream)
+    try:
+        raise RuntimeError("the defect") from ValueError("x" * 100_000)
+    except RuntimeError:
+        logging.getLogger("x").exception("failed")
+    text = stream.getvalue()
+    assert "more characters)" in text and "RuntimeError: the defect" in text and "ValueError: xxx" in text
