@@ -59,7 +59,7 @@ class Command:
 
 
 def directory_prefix(container: str) -> str:
-    """The beginning of the name of the directory with an exec command's files; tempfile adds letters and digits."""
+    """The beginning of the name of the directory with an exec command's files; letters and digits follow."""
     return f"exec-{container}-"
 
 

@@ -24,6 +24,7 @@ from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.proc import CompletedProgram, ExitError, ProgramTimeout, run
 from pykubelet.base.units import Bytes, Seconds
+from pykubelet.criserver.oci.call_directory import call_directory
 from pykubelet.criserver.oci.command import Command, directory_prefix
 from pykubelet.criserver.oci.fifo import SHELL, fifo_of, release_exec_fifo
 from pykubelet.criserver.types import ContainerID, ProcessRef
@@ -151,15 +152,17 @@ class OciRuntime:
 
         ``process``: its first process, if the start has nothing else to do (the spec has no hooks).
         """
-        state = self.root / container
-        fifo = fifo_of(state) if self._plain_runc and process is not None else None
-        if fifo is None or process is None or not (state / "state.json").exists():
+        fifo: Path | None = None
+        if self._plain_runc and process is not None:
+            fifo = await blocking.call(_owner(container), _made_fifo, self.root / container)
+        if fifo is None or process is None:
             await self.call("start", container)
         else:
             with self._span("start", container):
                 await release_exec_fifo(fifo, process, self._env)
 
     def _has_state(self, container: ContainerID) -> bool:
+        # Blocks.
         # runc and crun have a directory of that name, other runtimes files with that prefix.
         if (self.root / container).exists():
             return True
@@ -178,14 +181,14 @@ class OciRuntime:
         Without ``--force``, which polls for 100 ms. Remaining processes in a shared PID namespace are killed.
         ``emptied``: its cgroup with all processes was removed already, and it has no hooks.
         """
-        if not self._has_state(container):
-            return
         if emptied and self._plain_runc:
             # Only the state directory remains: no need to run the program.
             try:
-                await blocking.call(f"runtime/{container}", shutil.rmtree, self.root / container)
+                await blocking.call(_owner(container), self._remove_state, container)
             except OSError as error:
                 raise wrap(error, f"cannot remove the state of container {container}") from error
+            return
+        if not await blocking.call(_owner(container), self._has_state, container):
             return
         try:
             await self.call("delete", container)
@@ -194,6 +197,10 @@ class OciRuntime:
                 return
             # Without force, it rejects the incomplete state of a create that was killed.
             await self.call("delete", "--force", container)
+
+    def _remove_state(self, container: ContainerID) -> None:
+        if self._has_state(container):
+            shutil.rmtree(self.root / container)
 
     async def update(self, container: ContainerID, resources: Mapping[str, object]) -> None:
         """Change the cgroup limits of a created or running container; ``resources`` as in the OCI spec."""
@@ -207,11 +214,11 @@ class OciRuntime:
 
         ProgramTimeout after ``timeout`` seconds (0: no limit): the command and its descendants are killed.
         """
-        with tempfile.TemporaryDirectory(prefix=directory_prefix(container), dir=self._scratch) as directory:
-            spec, pid_file = Path(directory, "process.json"), Path(directory, "pid")
-            spec.write_text(json.dumps(process))
-            files = ("--process", str(spec), "--pid-file", str(pid_file))
-            argv = [*self._with_oom_score(process), *self._argv(directory), "exec", *files, container]
+        given, prefix = {"process.json": json.dumps(process)}, directory_prefix(container)
+        async with call_directory(f"exec/{container}", self._scratch, prefix, given) as directory:
+            pid_file = directory / "pid"
+            files = ("--process", f"{directory}/process.json", "--pid-file", str(pid_file))
+            argv = [*self._with_oom_score(process), *self._argv(str(directory)), "exec", *files, container]
             self.expect_cgroup_migration()
             command = Command(pid_file, container)
             task = asyncio.ensure_future(self._run_command(argv, command, output // 2))
@@ -224,8 +231,10 @@ class OciRuntime:
                     raise
                 words = f"container {container}: command {process.get('args')} did not end within {timeout:g} s"
                 raise ProgramTimeout(f"{words} and was killed") from error
-            if completed.returncode != 0 and not pid_file.exists():
-                raise Permanent(_words(Path(directory, "log")) or completed.stderr.decode(errors="replace").strip())
+            if completed.returncode != 0:
+                refusal = await blocking.call(command.owner, _refusal, pid_file, directory / "log")
+                if refusal is not None:
+                    raise Permanent(refusal or completed.stderr.decode(errors="replace").strip())
         code = completed.returncode
         return ExecResult(code if code >= 0 else 128 - code, completed.stdout, completed.stderr)
 
@@ -270,15 +279,19 @@ class OciRuntime:
         return argv, Command(pid_file, container), directory
 
     async def call(self, *arguments: str, input: bytes = b"", limit: Seconds = _CALL) -> None:
-        """Run a command of the runtime. Permanent, with its message: it failed; Transient: it took over ``limit``."""
-        with tempfile.TemporaryDirectory(prefix="call-", dir=self._scratch) as directory:
-            argv = [*self._argv(directory), *arguments]
+        """Run a command of the runtime; the last argument is the container.
+
+        Permanent, with the runtime's message: it failed; Transient: it took over ``limit``.
+        """
+        owner = _owner(arguments[-1])
+        async with call_directory(owner, self._scratch, "call-", {}) as directory:
+            argv = [*self._argv(str(directory)), *arguments]
             try:
                 with self._observe(arguments[0]), self._span(arguments[0], arguments[-1]):
                     env = {**self._env, **tracing.variables()}
                     await run(argv, timeout=limit, input=input, cwd="/", env=env)
             except ExitError as error:
-                words = _words(Path(directory, "log")) or str(error)
+                words = await blocking.call(owner, _words, directory / "log") or str(error)
                 raise Permanent(f"{Path(self.path).name} {arguments[0]}: {words}") from error
             except ProgramTimeout as error:
                 raise Transient(f"{Path(self.path).name} {arguments[0]} timed out and was killed") from error
@@ -301,6 +314,21 @@ class OciRuntime:
 
     def _argv(self, directory: str) -> list[str]:
         return [self.path, *self.global_arguments(), f"--log={directory}/log", "--log-format=json"]
+
+
+def _owner(container: str) -> str:
+    """The owner of blocking calls on the runtime's files of a container."""
+    return f"runtime/{container}"
+
+
+def _made_fifo(state: Path) -> Path | None:
+    """Find the FIFO of a container whose creation has ended; None: no process waits there. Blocks."""
+    return fifo_of(state) if (state / "state.json").exists() else None
+
+
+def _refusal(pid_file: Path, log: Path) -> str | None:
+    """The runtime's error if it did not start the command; None: the command has run. Blocks."""
+    return None if pid_file.exists() else _words(log)
 
 
 def errors_in_log(path: Path) -> str:

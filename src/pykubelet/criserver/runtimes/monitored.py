@@ -134,9 +134,13 @@ async def end_monitor(conmon: Conmon, task: Task) -> None:
 
 async def _find_monitor(conmon: Conmon, task: Task) -> ProcessRef | None:
     """Find its conmon; in /proc if the call was ended before conmon wrote its PID file, or while it did."""
-    if noted_number(task.bundle / "conmon.pid"):
-        return noted_monitor(task.bundle, task.id)
-    return (await blocking.call(f"container/{task.id}", monitors, conmon.path)).get(task.id)
+
+    def find() -> ProcessRef | None:
+        if noted_number(task.bundle / "conmon.pid"):
+            return noted_monitor(task.bundle, task.id)
+        return monitors(conmon.path).get(task.id)
+
+    return await blocking.call(f"container/{task.id}", find)
 
 
 async def _die(task: Task, monitor: PidFd) -> None:

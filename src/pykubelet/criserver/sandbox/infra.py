@@ -127,7 +127,7 @@ class Infra:
                 return program, await self._images.prepare(image.id, ContainerID(sandbox), user)
             except PykubeletError as error:
                 why = f"; pause_image {programs.pause_image} cannot be used: {error}"
-        path = shutil.which(programs.node)
+        path = await blocking.call("infra", shutil.which, programs.node)
         if path is None:
             raise Permanent(
                 f"a pod with a shared PID namespace needs a program that holds it; {programs.node} does not exist: "
@@ -144,10 +144,10 @@ class Infra:
         identity = sandbox.id
         runtime = self._machine.handlers.runtime(sandbox.record.handler)
         bundle = self._layout.infra_bundle(identity)
-        if self.needed(sandbox) and not bundle.exists():
-            # A reboot removes the bundle, but not the root file system.
-            await self._images.release(ContainerID(identity))
-        if not bundle.exists():
+        if not await blocking.call(owner_of(identity), bundle.exists):
+            if self.needed(sandbox):
+                # A reboot removes the bundle, but not the root file system.
+                await self._images.release(ContainerID(identity))
             return
         task = self._task(sandbox)
         await runtime.end_launch(task)
@@ -155,8 +155,7 @@ class Infra:
             await blocking.call_to_end(owner_of(identity), self._machine.cgroups.delete, task.cgroup)
         await runtime.delete(task, emptied=not runtime.systemd)
         await self._images.release(ContainerID(identity))
-        (self._machine.conmon.exits / identity).unlink(missing_ok=True)
-        await blocking.call_to_end(owner_of(identity), shutil.rmtree, bundle, True)
+        await blocking.call_to_end(owner_of(identity), _remove, self._machine.conmon.exits / identity, bundle)
 
 
 def _of_image(image: ImageFacts) -> InfraProgram:
@@ -176,6 +175,11 @@ def _labelled_copy(program: str, programs: InfraPrograms) -> str:
         write_atomic(copy, data, 0o755)
     relabel(str(copy), programs.label)
     return str(copy)
+
+
+def _remove(exit_note: Path, bundle: Path) -> None:
+    exit_note.unlink(missing_ok=True)
+    shutil.rmtree(bundle, ignore_errors=True)
 
 
 def _make(bundle: Path, ids: IdMap | None) -> None:

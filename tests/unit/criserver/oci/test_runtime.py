@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from pykubelet.base.errors import Permanent
 from pykubelet.base.proc import ProgramTimeout, run
 from pykubelet.base.units import MIB, Bytes
 from pykubelet.criserver.oci import OciRuntime
-from pykubelet.criserver.types import ContainerID
+from pykubelet.criserver.types import ContainerID, ProcessRef
+from pykubelet.testing.loop_files import files_in_loop
+from pykubelet.testing.wait import until
 from tests.unit.criserver.streaming.rig import strange_process
 
 _EXEC = """#!/usr/bin/env python3
@@ -30,6 +33,13 @@ child = subprocess.Popen(process["args"], start_new_session=True)
 open(given[given.index("--pid-file") + 1], "w").write(str(child.pid))
 code = child.wait()
 sys.exit(code if code >= 0 else 128 - code)
+"""
+_CALLED = """#!/bin/sh
+case "$*" in *update*)
+    for each; do case $each in --log=*) log=${each#--log=};; esac; done
+    echo '{"level": "error", "msg": "no such container"}' > "$log"
+    exit 1;;
+esac
 """
 C1 = ContainerID("c1")
 MOST = Bytes(MIB)
@@ -173,3 +183,53 @@ async def test_delete_after_the_cgroup_was_removed(tmp_path: Path, program: str,
         await runtime.delete(C1, emptied=emptied)
     assert not state.exists()
     assert (notes.read_text().count("called") if notes.exists() else 0) == calls
+
+
+async def test_files_of_exec_are_used_in_threads(runtime: OciRuntime, tmp_path: Path) -> None:
+    with files_in_loop(tmp_path) as used:
+        await runtime.execute(C1, {"args": ["true"]}, 0, MOST)
+        with pytest.raises(Permanent, match="no such file"):
+            await runtime.execute(C1, {"args": ["/missing"]}, 0, MOST)
+    assert used == []
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+async def test_files_of_start_and_delete_are_used_in_threads(tmp_path: Path) -> None:
+    state = tmp_path / "oci" / C1
+    for path in (state, tmp_path / "scratch"):
+        path.mkdir(parents=True)
+    program = tmp_path / "runc"
+    program.write_text(_CALLED)
+    program.chmod(0o755)
+    runtime = OciRuntime(program=str(program), root=tmp_path / "oci", scratch=tmp_path / "scratch")
+    with files_in_loop(tmp_path) as used:
+        await runtime.start(C1, ProcessRef(1, 1))
+        with pytest.raises(Permanent, match="runc update: no such container"):
+            await runtime.update(C1, {})
+        await runtime.delete(C1)
+        await runtime.delete(C1, emptied=True)
+        await runtime.delete(C1, emptied=True)
+    assert used == []
+    assert not state.exists()
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+async def test_call_cancelled_while_its_directory_is_made_leaves_no_directory(
+    runtime: OciRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on, mkdir = threading.Event(), threading.Event(), os.mkdir
+
+    def slow(path: str, *args: int) -> None:
+        begun.set()
+        go_on.wait(30)
+        mkdir(path, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "mkdir", slow)
+        call = asyncio.create_task(runtime.call("delete", C1))
+        await until(begun.is_set)
+        call.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    assert list((tmp_path / "scratch").iterdir()) == []

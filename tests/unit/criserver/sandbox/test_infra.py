@@ -31,6 +31,7 @@ from pykubelet.linux.procfs import Membership
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.agent import wait_for
 from pykubelet.testing.blocking_calls import blocking_calls
+from pykubelet.testing.loop_files import files_in_loop
 from pykubelet.testing.wait import until
 from tests.unit.criserver.container.rig import CONMON, RUNTIME, NoCgroups
 from tests.unit.criserver.sandbox.rig import FakeNamespaces
@@ -188,6 +189,21 @@ async def test_pause_image_provides_the_program(tmp_path: Path) -> None:
     assert list((tmp_path / "exits").iterdir()) == []
     # The script that stands for conmon has put its child into a session of its own.
     await until(lambda: not is_alive(process))
+
+
+async def test_files_of_an_infra_process_are_used_in_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _script(tmp_path / "node-init", "#!/bin/sh\nexec sleep 60\n")
+    infra = infra_in(tmp_path, FakePause(tmp_path, ()), "node-init", "")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with files_in_loop(tmp_path) as used:
+        with pytest.raises(Permanent, match="/init"):  # the script that stands for the runtime does not change its root
+            await infra.start(_sandbox(), {}, None)
+        (tmp_path / "exits" / ID).write_text("0")
+        used.clear()
+        for _ in range(2):
+            await infra.stop(_sandbox())
+    assert used == []
+    assert list((tmp_path / "exits").iterdir()) == []
 
 
 @pytest.mark.root

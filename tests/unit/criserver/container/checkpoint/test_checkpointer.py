@@ -6,8 +6,7 @@ import json
 import os
 import subprocess
 import tarfile
-import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +18,7 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Conflict, Invalid, Permanent, PykubeletError, Transient, Unsupported
 from pykubelet.criserver.container.checkpoint.checkpointer import ContainerCheckpointer
 from pykubelet.criserver.container.container_interfaces import Directories
-from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.oci import OciRuntime, call_directory
 from pykubelet.criserver.runtimes import MonitoredRuntime
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.types import ContainerID
@@ -198,16 +197,16 @@ async def test_container_that_cannot_be_resumed_for_the_moment_is_resumed_later(
             fails = f'[ -e {tmp_path}/lacked ] || {{ touch {tmp_path}/lacked; echo "no new OS thread" >&2; exit 2; }};'
             runc.write_text(runc.read_text().replace('*" resume "*)', f'*" resume "*) {fails}'))
         else:  # there is no room for the files of the call
-            make = tempfile.TemporaryDirectory
-            prefixes: list[str] = []
+            make = call_directory._make
+            made: list[Path] = []
 
-            def full(prefix: str, **options: Any) -> Any:
-                prefixes.append(prefix)
-                if len(prefixes) == 3:
+            def full(directory: Path, files: Mapping[str, str]) -> None:
+                made.append(directory)
+                if len(made) == 3:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                return make(prefix=prefix, **options)
+                make(directory, files)
 
-            monkeypatch.setattr(tempfile, "TemporaryDirectory", full)
+            monkeypatch.setattr(call_directory, "_make", full)
         with pytest.raises((PykubeletError, OSError), match=r"temporarily unavailable|OS thread|No space left"):
             await rig.write()
         assert (tmp_path / "frozen").exists() and rig.work.exists()
