@@ -274,8 +274,11 @@ class VolumeManager:
     async def _tear_down_remote(self, uid: PodUID) -> None:
         """Tear down CSI and NFS volumes of a pod, before other volumes are unmounted. Raises VolumeError."""
         await self._upkeep.end(uid)
-        if not self._remote.has_any(uid):
-            return
+        try:
+            if not await self._remote.has_any(uid):
+                return
+        except PykubeletError as error:
+            raise VolumeError("", f"volumes of pod {uid}: {error}") from error
         await self._block(uid, lambda: teardown.unmount_sub_paths(self._dirs, uid))
         try:
             await self._remote.tear_down(uid)

@@ -13,6 +13,7 @@ from pykubelet.kubelet.actuate.volumes.volume_threads import BlockingJobs
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.linux.filesystems import mounts
 from pykubelet.linux.filesystems.mountinfo import Mount, parse
+from pykubelet.testing.loop_files import files_in_loop
 
 UID = PodUID("u-1")
 
@@ -35,9 +36,14 @@ def volumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteVolumes:
 async def test_nfs_mount_is_unmounted(volumes: RemoteVolumes, monkeypatch: pytest.MonkeyPatch) -> None:
     unmounted: list[str] = []
     monkeypatch.setattr(mounts, "unmount", unmounted.append)
-    assert volumes.has_any(UID) and not volumes.has_any(PodUID("u-2"))
     await volumes.tear_down(UID)
     assert [Path(path).name for path in unmounted] == ["v"]
+
+
+async def test_remote_volumes_are_found_on_disk_in_a_thread(volumes: RemoteVolumes) -> None:
+    with files_in_loop(volumes.dirs.root) as used:
+        found = await volumes.has_any(UID), await volumes.has_any(PodUID("u-2"))
+    assert (found, used) == ((True, False), [])
 
 
 async def test_nfs_mount_of_dead_server_is_detached(volumes: RemoteVolumes, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,10 +59,11 @@ class LocalDevices(Struct, frozen=True, kw_only=True):
         Raises base errors, OSError.
         """
         directory = self.dirs.root / _DIRECTORY
-        if directory.is_dir():
-            await self.blocking.run("volume/local", lambda: self._release(directory, wanted))
+        await self.blocking.run("volume/local", lambda: self._release(directory, wanted))
 
     def _release(self, directory: Path, wanted: frozenset[str]) -> None:
+        if not directory.is_dir():
+            return
         table = all_mounts()
         used = {mount.device for mount in at_or_below(table, str(self.dirs.pods))}
         for mount in at_or_below(table, str(directory)):

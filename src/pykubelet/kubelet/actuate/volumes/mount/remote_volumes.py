@@ -92,12 +92,18 @@ class RemoteVolumes(Struct, frozen=True, kw_only=True):
         found = await asyncio.gather(*(self._set_up(pod, source, patience) for source in sources.values()))
         return {name: error for name, error in zip(sources, found, strict=True) if error is not None}
 
-    def has_any(self, uid: PodUID) -> bool:
-        """Whether the pod may have remote volumes, by directories on disk and operations in progress."""
+    async def has_any(self, uid: PodUID) -> bool:
+        """Whether the pod may have remote volumes, by directories on disk and operations in progress.
+
+        Raises Transient if the disk is not responding.
+        """
         pod = self.dirs.pod(uid)
-        return any((pod / directory).is_dir() for directory in _DIRECTORIES) or (
-            self.csi is not None and self.csi.has_volumes(uid)
-        )
+
+        def on_disk() -> bool:
+            return any((pod / directory).is_dir() for directory in _DIRECTORIES)
+
+        found = await self.blocking.run(f"pod/{uid}/remote", on_disk)
+        return found or (self.csi is not None and self.csi.has_volumes(uid))
 
     async def tear_down(self, uid: PodUID) -> None:
         """Have drivers release a pod's volumes, unmount NFS. Repeatable; raises Transient with what remains."""
