@@ -14,6 +14,7 @@ from pykubelet.kubelet.actuate.cri_messages.labels import parse_container
 from pykubelet.kubelet.actuate.podruntime.concurrency import both, concurrently
 from pykubelet.kubelet.actuate.podruntime.kill_pod import Killer, KillRequest
 from pykubelet.kubelet.actuate.podruntime.log_directories import LogFiles
+from pykubelet.kubelet.actuate.podruntime.plan.container_ages import ContainerAges
 from pykubelet.kubelet.actuate.podruntime.plan.removals import ContainerGcPolicy, garbage_containers, garbage_sandboxes
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import Cri
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import ContainerKill
@@ -39,6 +40,7 @@ class Collector:
         self._sandboxes = Guard("gc.sandboxes", clock.monotonic)
         self._dirs = Guard("gc.logs", clock.monotonic)
         self._links = Guard("gc.log-links", clock.monotonic)
+        self._ages = ContainerAges()
         self._living: AbstractSet[ContainerID] = frozenset()
         """The containers that lived in the last round, whose links need no look in the next one."""
 
@@ -60,8 +62,10 @@ class Collector:
             dirs = await blocking.call("logs", self._logs.pod_dirs)
         with self._links.item(str(self._logs.root)):
             links = await blocking.call("logs", self._logs.links.dead, self._living)
+        began = self._clock.monotonic()
         sandboxes, rows = await both(self._cri.list_pod_sandboxes(), self._cri.list_containers(), "gc-list")
         pods = conversion.runtime_pods(sandboxes, rows)
+        self._ages.look((each for pod in pods for each in pod.containers), began, self._clock.now())
         wanted, spent = keep() if keep is not None else None, ended()
 
         def unknown(uid: PodUID) -> bool:
@@ -72,7 +76,7 @@ class Collector:
 
         by_id = {row.id: row for row in rows}
         removed: set[ContainerID] = set()
-        for container in self._containers.due(garbage_containers(pods, policy, removable, self._clock.now()), _id):
+        for container in self._containers.due(garbage_containers(pods, policy, removable, self._ages.age), _id):
             with self._containers.item(container.id):
                 await self._remove_dead(by_id[container.id])
                 removed.add(container.id)

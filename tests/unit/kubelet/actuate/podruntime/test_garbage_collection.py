@@ -10,6 +10,7 @@ from pykubelet.base.errors import Transient
 from pykubelet.kubelet.actuate.podruntime.garbage_collection import Collector
 from pykubelet.kubelet.actuate.podruntime.log_directories import LogFiles
 from pykubelet.kubelet.actuate.podruntime.log_links import LogLinks
+from pykubelet.kubelet.actuate.podruntime.plan.container_ages import ContainerAges
 from pykubelet.kubelet.actuate.podruntime.plan.removals import ContainerGcPolicy, garbage_containers, garbage_sandboxes
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID, ref_of
 from pykubelet.kubelet.types.runtime import (
@@ -39,7 +40,9 @@ def runtime_pod(
 
 
 def picked(pods: list[RuntimePod], policy: ContainerGcPolicy | None = None, gone: str = "") -> str:
-    garbage = garbage_containers(pods, policy or ContainerGcPolicy(), lambda uid: uid in gone.split(), NOW)
+    ages = ContainerAges()
+    ages.look((each for pod in pods for each in pod.containers), 0.0, NOW)
+    garbage = garbage_containers(pods, policy or ContainerGcPolicy(), lambda uid: uid in gone.split(), ages.age)
     return " ".join(sorted(c.id for c in garbage))
 
 

@@ -21,7 +21,7 @@ class ContainerGcPolicy(Struct, frozen=True):
     """Limits of what garbage collection keeps (flags `minimum-container-ttl-duration` etc. of the Go kubelet)."""
 
     min_age: Seconds = 0.0
-    """Age in seconds below which a container is kept."""
+    """Seconds since its creation below which a dead container is kept; see ``ContainerAges``."""
     max_per_container: int = 1
     """Dead attempts to keep of each container; negative: all."""
     max_total: int = -1
@@ -29,15 +29,26 @@ class ContainerGcPolicy(Struct, frozen=True):
 
 
 def garbage_containers(
-    pods: Sequence[RuntimePod], policy: ContainerGcPolicy, removable: Removable, now: Seconds
+    pods: Sequence[RuntimePod],
+    policy: ContainerGcPolicy,
+    removable: Removable,
+    age: Callable[[ContainerSummary], Seconds],
 ) -> list[ContainerSummary]:
-    """Containers to remove: all of removable pods, and of the others the oldest ones beyond the policy."""
+    """Containers to remove: all of removable pods, and of the others the oldest ones beyond the policy.
+
+    The order is that of the attempts in a container, and that of their ages among several; an attempt counts as no
+    younger than the next one, since the wall clock may have been set back before the agent's start.
+    """
     garbage: list[ContainerSummary] = []
     units: list[list[ContainerSummary]] = []
+    ages: dict[ContainerID, Seconds] = {}
     for pod in pods:
         by_name: dict[str, list[ContainerSummary]] = {}
+        next_ages: dict[str, Seconds] = {}
         for container in pod.containers:
-            if container.state is not ContainerState.RUNNING and max(0.0, now - container.created_at) >= policy.min_age:
+            least = next_ages.get(container.name, 0.0)
+            ages[container.id] = next_ages[container.name] = max(least, age(container))
+            if container.state is not ContainerState.RUNNING and ages[container.id] >= policy.min_age:
                 by_name.setdefault(container.name, []).append(container)
         if removable(pod.uid):
             garbage += (c for unit in by_name.values() for c in unit)
@@ -48,7 +59,7 @@ def garbage_containers(
     if policy.max_total >= 0 and sum(map(len, units)) > policy.max_total:
         # First reduce each container to an equal share, then remove the oldest of the node.
         garbage += _cut(units, max(1, policy.max_total // len(units)))
-        rest = sorted((c for unit in units for c in unit), key=lambda c: -c.created_at)
+        rest = sorted((c for unit in units for c in unit), key=lambda c: ages[c.id])
         garbage += rest[policy.max_total :]
     return garbage
 
