@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pykubelet.base import tracing
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.proc import run
@@ -133,7 +134,7 @@ class Conmon:
         finally:
             loop.remove_reader(reader_fd)
             os.close(reader_fd)
-        return _launched(launch, data)
+        return await blocking.call(f"container/{launch.container}", _launched, launch, data)
 
     def _arguments(self, launch: LaunchParameters) -> list[str]:
         bundle = launch.bundle
@@ -179,6 +180,7 @@ class _Receiver:
 
 
 def _launched(launch: LaunchParameters, data: bytes) -> LaunchedContainer:
+    # Blocks: it reads files of the bundle.
     try:
         reply = decode_json(data, _Reply)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

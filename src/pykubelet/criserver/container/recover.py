@@ -72,13 +72,14 @@ class ContainerRecovery:
             task = container.task(self._directories.bundles)
             runtime = self._sandboxes.runtime(record.sandbox_id)
             found = await runtime.found(task, monitored=record.id in running)
+            has_bundle = await blocking.call(f"container/{record.id}", (task.bundle / "config.json").exists)
             traces = Traces(
                 alive=is_alive(record.process),
                 monitored=found.watched,
                 exit_noted=found.exit_noted,
                 start_begun=found.start_begun,
                 program_runs=found.program_runs,
-                bundle=(task.bundle / "config.json").exists(),
+                bundle=has_bundle,
             )
             await self._apply(container, recover(record, traces), found.pid, running.get(record.id))
 

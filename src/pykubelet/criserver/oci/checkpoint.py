@@ -3,6 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Permanent
 from pykubelet.base.units import MIB, Seconds
 from pykubelet.criserver.oci.runtime import OciRuntime
@@ -34,11 +35,15 @@ async def write_checkpoint(runtime: OciRuntime, container: ContainerID, images: 
     try:
         await runtime.call("checkpoint", *flags, *places, container, limit=_FOREVER)
     except Permanent as error:
-        raise Permanent(f"{error}{said_by_criu(work / 'dump.log')}") from error
+        said = await blocking.call(f"checkpoint/{container}", said_by_criu, work / "dump.log")
+        raise Permanent(f"{error}{said}") from error
 
 
 def said_by_criu(log: Path) -> str:
-    """The first errors in CRIU's log, for the end of a message; empty: none. The last ones only tell what it undoes."""
+    """The first errors in CRIU's log, for the end of a message; empty: none. The last ones only tell what it undoes.
+
+    Blocks.
+    """
     found: list[str] = []
     with suppress(OSError), log.open("rb") as file:
         left = _READ

@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final, TypeVar, TypeVarTuple
 
@@ -131,24 +131,24 @@ class Unpacker:
 
         Raises Invalid if the layer is bad, Transient or Permanent for problems of the machine.
         """
-        path = self._blob(layer.digest)
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise wrap(error, f"cannot read layer {layer.digest}") from error
-        try:
-            file = f"{layer.diff_id.partition(':')[0]}:{layer.file}" if layer.file else ""
-            flags = (str(int(merged is not None)), str(os.getpid()), self._limits, file)
+        file = f"{layer.diff_id.partition(':')[0]}:{layer.file}" if layer.file else ""
+        flags = (str(int(merged is not None)), str(os.getpid()), self._limits, file)
+        with ExitStack() as opened:
+
+            def keep(fd: int) -> int:
+                opened.callback(os.close, fd)  # in the thread: the caller may be cancelled before it gets the number
+                return fd
+
+            try:
+                path = self._blob(layer.digest)
+                fd = await run_blocking(directory.name, lambda: keep(os.open(path, os.O_RDONLY | os.O_CLOEXEC)))
+            except OSError as error:
+                raise wrap(error, f"cannot read layer {layer.digest}") from error
             async with self._slot():
-                lock = lock_layer(directory, fcntl.LOCK_SH)
-                try:
-                    work = (f"layer {layer.digest}", str(merged or directory), str(fd), *flags)
-                    standby, self._standby = self._standby, None
-                    outcome = await _run_worker(*work, descriptors=(fd, lock), standby=standby)
-                finally:
-                    os.close(lock)
-        finally:
-            os.close(fd)
+                lock = await run_blocking(directory.name, lambda: keep(lock_layer(directory, fcntl.LOCK_SH)))
+                work = (f"layer {layer.digest}", str(merged or directory), str(fd), *flags)
+                standby, self._standby = self._standby, None
+                outcome = await _run_worker(*work, descriptors=(fd, lock), standby=standby)
         if outcome.diff_id != layer.diff_id:
             raise Invalid(f"layer {layer.digest} unpacks to {outcome.diff_id}, its image says {layer.diff_id}")
         return outcome

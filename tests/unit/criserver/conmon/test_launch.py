@@ -11,6 +11,7 @@ from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.criserver.conmon import Conmon, Exit, LaunchedContainer, LaunchParameters, read_exit, reopen_log
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.types import ContainerID
+from pykubelet.testing.loop_files import files_in_loop
 
 ID = ContainerID("c1")
 SCRIPT = """#!{python}
@@ -25,6 +26,7 @@ os.write(int(os.environ["_OCI_SYNCPIPE"]), {reply!r})
 
 
 def _launch(directory: Path, reply: bytes) -> tuple[Conmon, LaunchParameters]:
+    directory.mkdir(exist_ok=True)
     program = directory / "conmon"
     program.write_text(SCRIPT.format(python=sys.executable, reply=reply))
     program.chmod(0o755)
@@ -44,6 +46,16 @@ async def test_launch_returns_the_processes_of_a_created_container(tmp_path: Pat
     assert f"--runtime-arg=--root={tmp_path}/oci" in said
     assert " -i " in said
     assert " -t " not in said
+
+
+async def test_files_of_a_created_container_are_read_in_a_thread(tmp_path: Path) -> None:
+    conmon, launch = _launch(tmp_path, b'{"data": 42}\n')
+    failing, lacking = _launch(tmp_path / "other", b'{"data": -1}\n')
+    with files_in_loop(tmp_path) as used:
+        await conmon.launch(launch)
+        with pytest.raises(Permanent, match="gave no reason"):
+            await failing.launch(lacking)
+    assert used == []
 
 
 async def test_oom_kill_noted_by_conmon_is_that_of_the_container(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from pykubelet.criserver.container import recover
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ProcessRef
+from pykubelet.testing.loop_files import files_in_loop
 from pykubelet.testing.wait import until
 from tests.unit.criserver.container.rig import SANDBOX, rig_in
 
@@ -26,7 +27,9 @@ async def test_recovered_container_can_be_stopped_and_removed(
         lost = replace(container.record, phase=phase, process=_GONE, monitor=_GONE, started_at=7)
         await rig.containers.lifecycle.remover.remove(container.id)
         await rig.store.containers.add(lost)
-        await rig.recover()
+        with files_in_loop(tmp_path) as used:
+            await rig.recover()
+        assert used == []
         assert rig.scope.repairs.unfinished() == []
         shown = [each.record.phase for each in rig.containers.table.visible()]
         kept = phase in (ContainerPhase.CREATED, ContainerPhase.RUNNING, ContainerPhase.EXITED)

@@ -19,6 +19,7 @@ from pykubelet.criserver.unpack.extract import _MAX_IMPLICIT_LENGTH
 from pykubelet.criserver.unpack.limits import Limits
 from pykubelet.linux.filesystems import removal
 from pykubelet.linux.filesystems.fsusage import tree_usage
+from pykubelet.testing.loop_files import files_in_loop
 from tests.unit.criserver.storage.world import Entries, World, directory, entry, hard, link, tar
 from tests.unit.criserver.unpack.chunked import zstd_chunked
 
@@ -247,6 +248,15 @@ async def test_everything_of_an_entry_arrives(world: World, kind: int, packing: 
         assert len(os.getxattr(root / "großé", "security.capability")) == 20
     assert meta.inodes == len(entries) + 2, "the root and two directories that have no entry, but no hard link"
     assert tree_usage(str(root)).bytes <= meta.bytes
+
+
+async def test_files_of_a_layer_that_is_unpacked_are_used_in_threads(world: World) -> None:
+    await world.unpack([directory("d"), entry("d/one", data=b"1")])
+    world.add(tar([entry("d/two", data=b"2")]))
+    with files_in_loop(world.root) as used:
+        meta = await world.layers.ensure(world.stack)
+    assert used == []
+    assert (world.layers.directory / str(meta.directory) / "d" / "two").read_bytes() == b"2"
 
 
 async def test_whiteouts_hide_what_lies_below(world: World) -> None:

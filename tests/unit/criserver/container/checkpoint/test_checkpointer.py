@@ -23,6 +23,7 @@ from pykubelet.criserver.runtimes import MonitoredRuntime
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.types import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.loop_files import files_in_loop
 from pykubelet.testing.wait import until
 
 ID = ContainerID("c1")
@@ -152,8 +153,10 @@ async def test_failed_checkpoint_resumes_the_container_and_names_the_error(
 ) -> None:
     async with rig_in(tmp_path, monkeypatch) as rig:
         (tmp_path / "fail").touch()
-        with pytest.raises(Permanent, match=r"runc checkpoint: .*; criu: .*Error \(criu/x.c:1\): no reason"):
+        words = r"runc checkpoint: .*; criu: .*Error \(criu/x.c:1\): no reason"
+        with files_in_loop(rig.work) as used, pytest.raises(Permanent, match=words):
             await rig.write()
+        assert used == []
         assert rig.calls()[-1] == "resume" and rig.clean() and not (tmp_path / "out.tar").exists()
 
 
