@@ -72,7 +72,8 @@ class EventConnection(PacedProtocol):
 
 async def serve_events(path: Path, received: Callable[[Envelope], None]) -> asyncio.Server:
     """Listen for shims; ``received`` gets each event. A socket of a former server is replaced."""
-    path.unlink(missing_ok=True)
+    # At the start only; to bind the socket uses the same directory.
+    path.unlink(missing_ok=True)  # noqa: ASYNC240
     server = await asyncio.get_running_loop().create_unix_server(lambda: EventConnection(received), str(path))
-    path.chmod(0o600)
+    path.chmod(0o600)  # noqa: ASYNC240 - at once, before others may connect
     return server
