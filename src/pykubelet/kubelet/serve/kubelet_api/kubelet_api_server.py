@@ -9,7 +9,9 @@ from typing import Final
 
 from aiohttp import web
 
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, Permanent
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.serve.common.binding import Listen, bind
 from pykubelet.kubelet.serve.common.listener import Tls
 from pykubelet.kubelet.serve.common.responses import ResponseStyle
@@ -34,6 +36,8 @@ _log = logging.getLogger(__name__)
 _PURPOSE: Final = "the kubelet API server"
 _REMEDY: Final = "set port (and address) in the configuration to a free one, or enableServer to false"
 _METRICS: Final = frozenset({"cadvisor", "probes", "resource", "slis"})
+_CERTIFICATE: Final[Seconds] = 10.0
+"""Time for a look at the files of the serving certificate; without it, a connection is closed."""
 _KNOWN: Final = frozenset(
     (
         *("attach", "checkpoint", "configz", "containerLogs", "debug", "exec", "flagz", "healthz"),
@@ -89,14 +93,16 @@ class KubeletApiServer:
             config=self._config, given=self._deps.certificate, clock=self._deps.telemetry.clock
         )
         contexts = TlsContexts(self._config.tls)
-        try:
-            contexts.current(await certificate.files())
-        except OSError as error:
-            raise Permanent(f"cannot store a serving certificate in {self._config.pki_dir}: {error}") from error
 
         async def current() -> ssl.SSLContext:
-            return contexts.current(await certificate.files())
+            # One at a time: connections with contexts of their own would close each other.
+            owner, files = "serving-certificate", await certificate.files()
+            return await blocking.call(owner, contexts.current, files, deadline=_CERTIFICATE, at_once=1)
 
+        try:
+            await current()
+        except OSError as error:
+            raise Permanent(f"cannot store a serving certificate in {self._config.pki_dir}: {error}") from error
         return current
 
     async def _serve_all(self, watcher: DirWatcher, tls: Tls) -> None:

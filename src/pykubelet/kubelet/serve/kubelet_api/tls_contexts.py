@@ -25,7 +25,7 @@ class _MarkedContext(Struct, frozen=True):
 
 
 class TlsContexts:
-    """Provides the context for the next connection. Blocks briefly."""
+    """Provides the context for the next connection, in one thread at a time. Blocks."""
 
     def __init__(self, config: TlsConfig) -> None:
         self._config = config

@@ -10,6 +10,8 @@ from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import CertFiles, Tls
 from pykubelet.kubelet.serve.kubelet_api.tls_contexts import TlsContexts
 from pykubelet.testing.certificates import Authority
 from pykubelet.testing.limits import no_descriptors
+from pykubelet.testing.loop_files import files_in_loop
+from tests.unit.kubelet.serve.kubelet_api.world import NodeWorld, Pki, client_of, running_server
 
 
 @pytest.fixture
@@ -100,3 +102,12 @@ def test_configured_tls_version_and_suites_are_in_force(files: CertFiles) -> Non
     assert context.minimum_version is ssl.TLSVersion.TLSv1_3
     names = {cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"}
     assert names == {"ECDHE-ECDSA-AES128-GCM-SHA256"}
+
+
+async def test_files_are_looked_at_in_a_thread_for_each_connection(tmp_path: Path) -> None:
+    world = NodeWorld(tmp_path, Pki(tmp_path / "given"))
+    async with running_server(world) as server, client_of(world, server) as client:
+        with files_in_loop(tmp_path / "given") as used:
+            async with client.get("/healthz") as response:
+                assert response.status == 401
+        assert used == []
