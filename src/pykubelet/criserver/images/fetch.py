@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from weakref import WeakValueDictionary
 
 from msgspec import Struct, field, structs
@@ -13,7 +13,7 @@ from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Unsupported
 from pykubelet.base.image_reference import Reference
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.images import limits, manifests
-from pykubelet.criserver.images.content import ContentStore
+from pykubelet.criserver.images.content import BlobWriter, ContentStore
 from pykubelet.criserver.images.image_interfaces import LayerStore, Repository
 from pykubelet.criserver.images.image_types import (
     ImageConfig,
@@ -247,10 +247,19 @@ class Fetcher:
             def report(offset: int) -> None:
                 job.tell(Phase.DOWNLOADING, blob.digest, offset, blob.size)
 
-            with self._store.writer(blob.digest, blob.size, job.registry) as writer:
-                await blocking.call_stoppable(f"blob/{blob.digest}/{job.registry}", writer.resume)
-                report(writer.offset)
-                await repository.blob(blob, writer, report)
+            owner = f"blob/{blob.digest}/{job.registry}"
+            with ExitStack() as opened:
+
+                def open_writer() -> BlobWriter:
+                    return opened.enter_context(self._store.writer(blob.digest, blob.size, job.registry))
+
+                try:
+                    writer = await blocking.call_to_end(owner, open_writer, deadline=None)
+                    await blocking.call_stoppable(owner, writer.resume)
+                    report(writer.offset)
+                    await repository.blob(blob, writer, report)
+                finally:
+                    await blocking.call_to_end(owner, opened.close, deadline=None)
 
     async def _read(self, digest: str) -> bytes:
         """Read a document from the store. Raises NotFound, or Invalid if it is too large."""

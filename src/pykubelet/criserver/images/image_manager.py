@@ -1,7 +1,7 @@
 """The image manager: pulls, imports, exports, lists and removes images."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import IO, Final
 
@@ -105,7 +105,9 @@ class ImageManager:
             async with self._change:  # pulls may end meanwhile
                 image = self._index.images.get(image_id)
                 try:
-                    lost = image is not None and not all(self._store.has(digest) for digest in image.blobs)
+                    lost = image is not None and not await blocking.call(
+                        "images", self._has_all, image.blobs, deadline=None
+                    )
                 except OSError as error:
                     unknown = error
                     continue
@@ -114,6 +116,9 @@ class ImageManager:
         await self.collect()
         if unknown is not None:
             raise wrap(unknown, "cannot check whether all images are complete")
+
+    def _has_all(self, blobs: Iterable[str]) -> bool:
+        return all(map(self._store.has, blobs))
 
     def list(self) -> list[ImageRecord]:
         """List all images."""

@@ -18,6 +18,7 @@ from pykubelet.criserver.images.manifests import Descriptor
 from pykubelet.criserver.images.reference import parse
 from pykubelet.criserver.images.registry import HostConfig, PullBandwidth, RegistryClient
 from pykubelet.linux.filesystems.mounts import mount, unmount
+from pykubelet.testing.loop_files import files_in_loop
 from pykubelet.testing.wait import settle, until
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
 from tests.unit.criserver.images.world import DIFFS, LAYERS, NoUnpacking, World, check
@@ -39,6 +40,16 @@ async def test_data_of_an_interrupted_pull_is_not_fetched_again(registry: FakeRe
     check(world, await world.images.pull(f"{registry.host}/app:1"))
     assert not [path for path, _, _ in registry.seen if DIFFS[0] in path]
     assert [ranged for path, _, ranged in registry.seen if DIFFS[1] in path] == [f"bytes={len(missing) - 1}-"]
+
+
+async def test_files_of_pulled_images_are_used_in_threads(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS[:2], DIFFS[:2])
+    world = World(tmp_path)
+    with files_in_loop(tmp_path) as used:
+        image = await world.images.pull(f"{registry.host}/app:1")
+        await world.images.recover()
+    assert used == []
+    check(world, image)
 
 
 async def test_layers_are_reported_before_the_configuration_is_here(registry: FakeRegistry, tmp_path: Path) -> None:
