@@ -39,9 +39,18 @@ class WrittenBytes:
         self._used = used
 
 
-def is_unchanged(ready: ReadyVolume | None, job: VolumeJob) -> bool:
-    """Whether a volume is as this process set it up and has the right content; ``ready`` None is not checked."""
-    return ready is None or (ready.content == job.work.content and ready == _observe(job))
+def is_changed(ready: ReadyVolume, path: Path) -> bool:
+    """Whether another directory than the one that this process set up is at the path, or none. Blocks."""
+    try:
+        info = path.lstat()
+    except OSError:
+        return True
+    return (info.st_dev, info.st_ino) != (ready.device, ready.inode)
+
+
+def gets_other_content(ready: ReadyVolume | None, job: VolumeJob) -> bool:
+    """Whether the files of a volume have to be written again; ``ready`` None: it has none of the agent."""
+    return ready is not None and ready.content != job.work.content
 
 
 def set_up_all(

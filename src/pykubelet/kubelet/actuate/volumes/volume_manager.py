@@ -41,7 +41,8 @@ from pykubelet.kubelet.actuate.volumes.setup_jobs import (
     VolumeJob,
     WrittenBytes,
     attach_limit_exceeded,
-    is_unchanged,
+    gets_other_content,
+    is_changed,
     not_processed,
     not_set_up,
     set_up_all,
@@ -71,7 +72,6 @@ _T = TypeVar("_T")
 _FIRST_DELAY: Final[Seconds] = 0.5
 _MAX_DELAY: Final[Seconds] = 122.0
 _SOON: Final[Seconds] = 4.0
-
 
 _PLUGINS: Final[Mapping[str, Plugin]] = {
     pod_volumes.EMPTY_DIR: EmptyDir(),
@@ -147,13 +147,14 @@ class VolumeManager:
     async def mount(self, pod: Pod, context: VolumeContext) -> None:
         """Set up the pod's directories and volumes, and update files whose source has changed.
 
-        Repeatable; takes well under a millisecond when there is nothing to do. Raises VolumeError with the volumes that
-        could not be set up. A volume that cannot be refreshed (its ConfigMap was deleted, for example) keeps its
-        content; that is reported by an event, as in the Go kubelet. AttachLimitExceeded: volumes cannot be attached,
-        since the node can have no more of them.
+        Repeatable; only looks at the volumes, in a thread, when there is nothing to do. Raises VolumeError with the
+        volumes that could not be set up. A volume that cannot be refreshed (its ConfigMap was deleted, for example)
+        keeps its content; that is reported by an event, as in the Go kubelet. AttachLimitExceeded: volumes cannot be
+        attached, since the node can have no more of them.
         """
         state = self._states.setdefault(ref_of(pod).uid, _PodState(self._deps.telemetry.clock.monotonic()))
         there = set(state.ready)
+        await self._look(ref_of(pod).uid, state)
         # The source of a claim that is not set up yet is looked up again: it may have changed.
         known = [name for name, source in state.sources.items() if name in state.ready or not source.claim]
         found, unknown = await self._source_lookup.find(pod, known)
@@ -174,7 +175,7 @@ class VolumeManager:
                 job = self._prepare(pod, source, context)
                 if name not in state.ready:
                     await self._devices.set_up(source)
-                if name not in state.ready or not is_unchanged(state.ready[name], job):
+                if name not in state.ready or gets_other_content(state.ready[name], job):
                     written.charge(state.ready.get(name), job.work)
                     jobs[name] = job
             except (PykubeletError, OSError) as error:
@@ -313,6 +314,17 @@ class VolumeManager:
             device=mounted_at(self._dirs.root, source.name) if source.kind == LOCAL else None,
         )
         return VolumeJob(path, plugin.prepare(request))
+
+    async def _look(self, uid: PodUID, state: _PodState) -> None:
+        """Forget volumes that are no longer as this process set them up: they are set up again. Raises VolumeError."""
+        sources = dict(state.sources)
+        checked = {name: ready for name, ready in state.ready.items() if ready is not None}
+
+        def changed() -> list[str]:
+            return [name for name, ready in checked.items() if is_changed(ready, self._path(uid, sources[name]))]
+
+        for name in await self._block(uid, changed) if checked else ():
+            del state.ready[name]
 
     async def _do_first(self, pod: Pod, jobs: dict[str, VolumeJob]) -> dict[str, str]:
         """Do the long parts of jobs; drop those that fail, and return the problems by volume."""

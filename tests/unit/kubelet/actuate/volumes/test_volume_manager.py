@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.units import KIB
 from pykubelet.kubelet.actuate.actuate_types import HostMount, ImageError, Propagation, VolumeError
 from pykubelet.kubelet.actuate.cri_messages.config_types import EnvFile, EnvFileValues
@@ -18,6 +19,7 @@ from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.linux.filesystems.removal import remove_tree
 from pykubelet.models.core_v1 import ConfigMap
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.loop_files import files_in_loop
 from pykubelet.testing.wait import until
 from tests.unit.kubelet.actuate.volumes.build import UID, Fields, Kit, make_pod, mounting, pod_with
 
@@ -105,16 +107,27 @@ async def test_config_map_volume_is_updated(kit: Kit) -> None:
     assert not (path / "key").is_symlink()
 
 
-async def test_nothing_blocks_when_nothing_changed(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_event_loop_uses_no_file_of_volumes(kit: Kit) -> None:
+    """The directories of pods are on a disk that may hang."""
     pod = pod_with(CONFIG, EMPTY, {"name": "host", "hostPath": {"path": "/dev/null", "type": "CharDevice"}})
+    with files_in_loop(kit.dirs.root) as seen:
+        await kit.mount(pod)
+        await kit.mount(pod)
+        kit.objects.config_maps["cm"] = ConfigMap(data={"key": "two"})
+        await kit.mount(pod)
+        await kit.manager.unmount(UID)
+    assert seen == []
+
+
+async def test_volumes_of_others_are_not_looked_at_again(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may hang, and the pod with them."""
+    pod = pod_with({"name": "host", "hostPath": {"path": "/dev/null", "type": "CharDevice"}})
     await kit.mount(pod)
 
-    def no_thread(*_: object, **__: object) -> None:
-        raise AssertionError("a thread was started")
+    def no_call(*_: object, **__: object) -> None:
+        raise AssertionError("a blocking call was made")
 
-    monkeypatch.setattr(threading, "Thread", no_thread)
-    await kit.mount(pod)
-    kit.objects.config_maps["cm"] = ConfigMap(data={"key": "one"})
+    monkeypatch.setattr(blocking, "call", no_call)
     await kit.mount(pod)
 
 

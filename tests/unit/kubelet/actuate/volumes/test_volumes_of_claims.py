@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, Transient, Unsupported
 from pykubelet.kubelet.actuate.actuate_types import VolumeError
 from pykubelet.kubelet.actuate.cri_messages.config_types import HostDevice
@@ -27,6 +28,7 @@ from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.kubelet.types.storage import AttachLimitExceeded, VolumeSizes
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import NFSVolumeSource, PersistentVolume, Pod, PodSecurityContext, Volume
+from pykubelet.testing.loop_files import files_in_loop
 from tests.unit.kubelet.actuate.volumes.build import UID, Claims, Images, Kit, make_pod, mounting, pod_with, using
 
 Fields = dict[str, Any]
@@ -97,6 +99,25 @@ async def test_local_volume_behind_a_link_is_bound_by_its_target(
     claims.specs["c"] = {"local": {"path": str(tmp_path / "link")}}
     await kit.mount(using("c"))
     assert bound == [str(tmp_path / "disk")]
+
+
+async def test_local_volume_that_is_set_up_is_not_looked_at_again(
+    kit: Kit, claims: Claims, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file system may hang, and the pod or the event loop with it."""
+    monkeypatch.setattr("pykubelet.linux.filesystems.mounts.bind", lambda *_, **__: None)
+    (tmp_path / "disk").mkdir()
+    claims.specs["c"] = {"local": {"path": str(tmp_path / "disk")}}
+    pod = using("c")
+    await kit.mount(pod)
+
+    def no_call(*_: object, **__: object) -> None:
+        raise AssertionError("a blocking call was made")
+
+    monkeypatch.setattr(blocking, "call", no_call)
+    with files_in_loop(kit.dirs.root) as seen:
+        await kit.mount(pod)
+    assert seen == []
 
 
 async def test_local_volume_whose_ownership_takes_longer_than_the_deadline_is_set_up(

@@ -44,7 +44,8 @@ class LocalVolume:
         change = None
         if request.fs_group is not None and not source.read_only:
             change = partial(_give_to_group, request, path, request.fs_group, policy)
-        return Work(lambda: _show(request, path, read_only=source.read_only), first=change)
+        # Not looked at again: the file system that is mounted may hang.
+        return Work(lambda: _show(request, path, read_only=source.read_only), first=change, once=True)
 
 
 def _check_device(path: str) -> None:
