@@ -1,6 +1,7 @@
 """Pulls that are cut off, cancelled, side by side, on a full disk: fetched, shared and leftover data."""
 
 import asyncio
+import os
 import random
 import threading
 from collections.abc import Callable, Iterable
@@ -50,6 +51,24 @@ async def test_files_of_pulled_images_are_used_in_threads(registry: FakeRegistry
         await world.images.recover()
     assert used == []
     check(world, image)
+
+
+async def test_partial_file_of_a_blob_is_emptied_in_a_thread(
+    registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A registry may send it from its beginning; to free the gigabytes of an earlier attempt takes a while."""
+    emptied: list[int] = []
+    truncate = os.ftruncate
+
+    def noted(file: int, length: int) -> None:
+        emptied.append(threading.get_ident())
+        truncate(file, length)
+
+    monkeypatch.setattr(os, "ftruncate", noted)
+    registry.add_image("app:1", LAYERS[:2], DIFFS[:2])
+    world = World(tmp_path)
+    check(world, await world.images.pull(f"{registry.host}/app:1"))
+    assert emptied and threading.get_ident() not in emptied
 
 
 async def test_layers_are_reported_before_the_configuration_is_here(registry: FakeRegistry, tmp_path: Path) -> None:

@@ -313,7 +313,7 @@ class RemoteRepository:
             if response.status != 206 or start is None or int(start[1]) != sink.offset:
                 if response.status != 200:
                     raise Permanent(f"{what}: {server.endpoint.host} sent another range than requested")
-                sink.restart()
+                await blocking.call_to_end(self._owner(blob), sink.restart, deadline=None)
             spool, pace = BlobSpool(sink, self._owner(blob)), DownloadPace(self._clock)
             try:
                 while chunk := await next_piece(response):
