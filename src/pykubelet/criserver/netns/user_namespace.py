@@ -16,7 +16,7 @@ from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.base.proc import spawn
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.processes import reference
+from pykubelet.criserver.processes import is_alive, reference
 from pykubelet.criserver.types import IdMap, ProcessRef
 
 _INSIDE: Seconds = 10.0
@@ -31,7 +31,7 @@ async def process_in_new_namespaces(kinds: tuple[str, ...], ids: IdMap) -> Async
     if that is alive afterwards.
 
     Raises NotFound if ``unshare`` is not installed, Permanent if the machine allows no user namespaces, and Transient
-    if it times out.
+    if it times out, or the process is killed before its ids are mapped.
     """
     program = shutil.which("unshare")
     if program is None:
@@ -52,7 +52,7 @@ async def process_in_new_namespaces(kinds: tuple[str, ...], ids: IdMap) -> Async
             if await _byte(here[0]) != b"x":
                 raise Permanent("cannot create a user namespace (see user.max_user_namespaces)")
             assert process is not None, "it was not reaped yet: nothing was awaited since its start"
-            await blocking.call(f"userns/{child.pid}", _map, child.pid, ids)
+            await blocking.call(f"userns/{child.pid}", _map, process, ids)
             yield process
         finally:
             os.close(there[1])
@@ -77,9 +77,17 @@ async def _byte(fd: int) -> bytes:
     return os.read(fd, 1)
 
 
-def _map(pid: int, ids: IdMap) -> None:
+def _map(process: ProcessRef, ids: IdMap) -> None:
+    """Map the ids of a process's user namespace. Permanent: the kernel refuses it; Transient: the process has ended."""
+    ended = f"process {process.pid} ended before its ids were mapped"
     for name, first, count in (("uid_map", ids.uid, ids.uids), ("gid_map", ids.gid, ids.gids)):
         try:
-            Path(f"/proc/{pid}/{name}").write_text(f"0 {first} {count}\n")
+            with Path(f"/proc/{process.pid}/{name}").open("w") as file:
+                # The open file stays that of the process which had the PID when it was opened.
+                if not is_alive(process):
+                    raise Transient(ended)
+                file.write(f"0 {first} {count}\n")
+        except (FileNotFoundError, ProcessLookupError) as error:
+            raise Transient(ended) from error
         except OSError as error:
             raise Permanent(f"the kernel refuses the mapping of {count} ids from {first}: {error.strerror}") from error

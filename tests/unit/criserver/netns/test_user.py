@@ -3,17 +3,20 @@
 import os
 import select
 import signal
+import subprocess
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Conflict, Invalid, Permanent, Transient
 from pykubelet.base.proc import spawn
 from pykubelet.criserver.container.bundle import prepare
 from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
 from pykubelet.criserver.netns import NamespaceKind, NamespaceSpec, PinnedNamespaces, namespace_manager, user_namespace
+from pykubelet.criserver.processes import reference
 from pykubelet.criserver.storage import Layers, Snapshots, VolumeRequest
 from pykubelet.criserver.types import IdMap, SandboxID, UserNamespace
 from pykubelet.linux.filesystems import idmap
@@ -93,6 +96,23 @@ async def test_namespaces_of_a_process_that_has_the_pid_of_the_one_that_made_the
     assert len(asked) == 1
     assert pinned.known() == []
     assert_nothing_mounted(tmp_path)
+
+
+def test_ids_are_not_given_to_a_process_that_has_the_pid_of_the_one_in_new_namespaces() -> None:
+    """A process of a container can be in a user namespace of its own, without ids."""
+    with subprocess.Popen(["unshare", "--user", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as inside:
+        assert inside.stdin is not None and inside.stdout is not None
+        os.write(inside.stdin.fileno(), b"x")
+        assert os.read(inside.stdout.fileno(), 1) == b"x"
+        process, ids = reference(inside.pid), Path(f"/proc/{inside.pid}/uid_map")
+        assert process is not None
+        with pytest.raises(Transient, match=f"process {inside.pid} ended before its ids were mapped"):
+            user_namespace._map(replace(process, started=process.started - 1), IDS)
+        assert ids.read_text() == ""
+        user_namespace._map(process, IDS)
+        assert ids.read_text().split() == ["0", str(IDS.uid), str(IDS.uids)]
+    with pytest.raises(Transient, match=f"process {inside.pid} ended"):
+        user_namespace._map(process, IDS)
 
 
 def _mapped(target: str, source: Path) -> pb.Mount:
