@@ -5,7 +5,7 @@ never awaits a runtime call, so a stuck pod cannot delay it.
 """
 
 from collections.abc import Iterable
-from typing import assert_never
+from typing import Final, assert_never
 
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.kubelet.control.sync.events import (
@@ -27,6 +27,12 @@ from pykubelet.kubelet.types.updates import PodOp, PodUpdate, is_mirror
 from pykubelet.models.core_v1 import Pod
 
 _FITS_NOW = AdmissionVerdict(rule="it fits now that another pod has been removed").decision
+_STILL_DUE: Final = {
+    PodOp.ADD: (PodOp.UPDATE, PodOp.RECONCILE),
+    PodOp.UPDATE: (PodOp.RECONCILE,),
+    PodOp.DELETE: (PodOp.RECONCILE,),
+}
+"""Operations that do not replace a failed one: it is done with their pod, so that none runs without admission."""
 
 
 class SyncLoop:
@@ -37,7 +43,7 @@ class SyncLoop:
         self._events = Guard("sync-loop.events", deps.telemetry.clock.monotonic)
         self._pods = Guard("sync-loop.pods", deps.telemetry.clock.monotonic)
         self._failed: dict[PodUID, tuple[PodOp, Pod]] = {}
-        """The last update of each pod whose handling failed; retried unless a newer one arrives."""
+        """The last update of each pod whose handling failed; retried unless a newer one replaces it."""
         self._unsure: dict[PodUID, tuple[int, Pod]] = {}
         """New pods that the node's labels keep out, with the request to read the Node object again."""
         self._queue = queue
@@ -106,9 +112,11 @@ class SyncLoop:
         self._grant(RetryTrigger.PODS_REMOVED if update.op is PodOp.REMOVE else RetryTrigger.POD_UPDATED)
 
     def _handle_pod(self, op: PodOp, pod: Pod) -> None:
-        """Handle an update of one pod; an update that raises is retried with the next `PeriodicRetry`."""
+        """Handle an update of one pod; an update that raises is retried with the next one or `PeriodicRetry`."""
         uid = PodUID(pod.metadata.uid)
-        self._failed.pop(uid, None)
+        failed, _ = self._failed.pop(uid, (op, pod))
+        if op in _STILL_DUE.get(failed, ()):
+            op = failed
         with self._pods.item(uid) as attempt:
             self._update(op, pod)
         if attempt.error is not None:
@@ -186,8 +194,11 @@ class SyncLoop:
         for uid in ready:
             del self._unsure[uid]
         for pod in self._deps.admission.in_order(ready.values()):
-            with self._pods.item(PodUID(pod.metadata.uid)):
+            uid = PodUID(pod.metadata.uid)
+            with self._pods.item(uid) as attempt:
                 self._admit(pod)
+            if attempt.error is not None:
+                self._failed[uid] = PodOp.ADD, pod
 
     def _admit(self, pod: Pod) -> None:
         deps = self._deps
