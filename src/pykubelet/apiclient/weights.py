@@ -33,7 +33,8 @@ _STRUCTURE: Final = 256
 """Bytes of a structure, most of them for its empty fields."""
 _ROUGH: Final = 64 << 10
 """Maximum bytes of an estimate that counts the commas and braces of strings, too, which is quicker."""
-_STRINGS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_STRINGS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+"""Strings, also one without an end: a search from each of the quotes in it would take hours."""
 _WIDTHS: Final = (
     (4, re.compile(rb"[\xf0-\xf4]|(?<!\\)(?:\\\\)*+\\u[dD][89abAB]")),
     (2, re.compile(rb"[\xc4-\xef]|(?<!\\)(?:\\\\)*+\\u(?!00)")),

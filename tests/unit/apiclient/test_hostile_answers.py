@@ -104,6 +104,8 @@ _CONTAINERS = b'{"kind":"Pod",%b,"spec":{"containers":[%b]}}' % (_META, _TINY)
 _MANAGED_FIELDS = b'{"kind":"Pod",%b,"managedFields":[%b]}}' % (_META[:-1], _TINY)
 _NULL = b'{"kind":"Pod","metadata":{"name":null},"x":[%b]}' % _TINY
 _CAUSES = b'{"details":{"causes":[%b]}}' % _TINY
+_UNENDED = b"{" * 1_100_000 + b'"' + b'\\"' * 1_000_000
+"""A string without an end, in which each escaped quote could begin another one."""
 
 
 def _in_a_list(text: bytes) -> None:
@@ -141,8 +143,10 @@ def _as_a_failure(text: bytes) -> None:
         (_in_an_event, _MANAGED_FIELDS),
         (_as_an_answer, _CONTAINERS),
         (_as_an_answer, _NULL),
+        (_as_an_answer, _UNENDED),
         (_as_an_error, _CAUSES),
         (_as_a_failure, _CAUSES),
+        (_as_a_failure, _UNENDED),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
