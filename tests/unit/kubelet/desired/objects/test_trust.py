@@ -71,6 +71,12 @@ def test_certificates_are_written_once_and_as_pem() -> None:
     assert max(len(line) for line in text.splitlines()) == 64 and text.endswith("-----END CERTIFICATE-----\n")
 
 
+def test_beginnings_of_certificates_without_an_end_take_no_long_search() -> None:
+    """The API server takes any text behind a certificate, up to 1 MiB."""
+    text = pem(b"one") + "-----BEGIN CERTIFICATE-----" * 100_000
+    assert anchors((bundle("a", text),), source(name="a")) == anchors((bundle("a", pem(b"one")),), source(name="a"))
+
+
 @pytest.mark.parametrize(
     "fields", [{"name": "gone"}, {"signerName": "example.com/s"}, {"signerName": "other", "labelSelector": {}}]
 )

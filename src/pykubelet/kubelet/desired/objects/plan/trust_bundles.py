@@ -11,7 +11,8 @@ from pykubelet.models.certificates_v1beta1 import ClusterTrustBundle
 from pykubelet.models.core_v1 import ClusterTrustBundleProjection
 from pykubelet.models.meta_v1 import LabelSelector
 
-_BLOCK: Final = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
+_BLOCK: Final = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)(-----END CERTIFICATE-----|\Z)", re.DOTALL)
+"""A certificate, also one without an end: a search from each of many beginnings would take minutes."""
 _LINE: Final = 64
 
 
@@ -68,7 +69,9 @@ def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
 
 
 def _bodies(text: str) -> Iterable[bytes]:
-    for block in _BLOCK.findall(text):
+    for block, end in _BLOCK.findall(text):
+        if not end:
+            return
         try:
             yield base64.b64decode("".join(block.split()), validate=True)
         except binascii.Error as error:
