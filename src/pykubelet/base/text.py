@@ -46,6 +46,16 @@ def cut(text: str, limit: int) -> str:
     return text[:limit].encode(errors="replace")[:limit].decode(errors="ignore")
 
 
+def has_in_order(text: str, first: re.Pattern[str], then: re.Pattern[str]) -> bool:
+    """Whether a match of ``first`` is followed by one of ``then``, in linear time.
+
+    An expression with ``.*`` between the two searches the rest of the text from each match of the first one: a program
+    name of 1 MiB in the message of a runtime would take hours.
+    """
+    found = first.search(text)
+    return found is not None and then.search(text, found.end()) is not None
+
+
 def without_credentials(url: str) -> str:
     """The URL for display: without user and password, and with unprintable characters escaped."""
     from urllib.parse import urlsplit  # small programs use this module, and no URLs

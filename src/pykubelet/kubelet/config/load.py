@@ -28,7 +28,7 @@ _MAX_BYTES = 1 << 20
 _MOST_FILES = 256
 """Drop-in files: each costs milliseconds at each reload."""
 _SHORTEST_LOG_INTERVAL = 3.0
-_ZERO_DURATION = re.compile(r"(0+(h|m|s|ms|us|µs|ns)?)+")
+_ZERO_DURATION = re.compile(r"(0++(h|ms|m|s|us|µs|ns)?)+")
 _ZERO_IS_DEFAULT = (
     *("syncFrequency", "fileCheckFrequency", "httpCheckFrequency", "address", "authorization.mode"),
     *("authentication.webhook.cacheTTL", "authorization.webhook.cacheAuthorizedTTL"),

@@ -209,6 +209,15 @@ def test_another_kind_is_refused(tmp_path: Path, head: str) -> None:
         load_configuration(write(tmp_path / "c.yaml", "", head))
 
 
+def test_many_zeros_that_are_no_duration_are_refused(tmp_path: Path) -> None:
+    """A search for all ways to read them as parts of a duration would take years."""
+    file = tmp_path / "config.yaml"
+    kind = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+    file.write_text(f'{kind}syncFrequency: "{"0" * 64}x"\n')
+    with pytest.raises(Invalid, match="syncFrequency"):
+        load_configuration(file)
+
+
 def test_missing_files_and_directories_are_named(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="nowhere"):
         load_configuration(tmp_path / "nowhere")

@@ -8,12 +8,13 @@ up, the attempt number is raised, so that a name which the runtime has leaked do
 import re
 
 from pykubelet.base.errors import Conflict, PykubeletError
+from pykubelet.base.text import has_in_order
 from pykubelet.kubelet.actuate.cri.errors import CriError
 from pykubelet.kubelet.types.ids import PodUID
 
 _TRIES_PER_NAME = 3
 """Number of tries with the same name, during which a runtime cleans up an interrupted creation."""
-_RESERVED = re.compile(r"\bname\b.*\breserved\b|\breserving\b.*\bname\b", re.DOTALL)
+_NAME, _RESERVED, _RESERVING = (re.compile(rf"\b{word}\b") for word in ("name", "reserved", "reserving"))
 
 
 def error_message(error: Exception) -> str:
@@ -23,7 +24,9 @@ def error_message(error: Exception) -> str:
 
 def is_name_conflict(error: PykubeletError) -> bool:
     """Whether a creation failed because the name is taken. Runtimes have no code for it, so the message is matched."""
-    return isinstance(error, Conflict) or _RESERVED.search(str(error)) is not None
+    text = str(error)
+    reserved = has_in_order(text, _NAME, _RESERVED) or has_in_order(text, _RESERVING, _NAME)
+    return isinstance(error, Conflict) or reserved
 
 
 class NameConflicts:

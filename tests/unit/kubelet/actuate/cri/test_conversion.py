@@ -81,6 +81,8 @@ def test_fields_of_newer_runtimes_are_converted() -> None:
         ("failed to start shim: exec: not found", 0, ContainerState.EXITED),
         ("exec: no such file", 0, ContainerState.EXITED),
         ("the program said: context canceled", 11 * SECOND, ContainerState.EXITED),
+        # The name of a program can be that long; a quadratic search would take minutes.
+        pytest.param("failed to start shim " * 50_000, 0, ContainerState.EXITED, id="long"),
     ],
 )
 def test_interrupted_start_counts_as_created(message: str, started: int, state: ContainerState) -> None:

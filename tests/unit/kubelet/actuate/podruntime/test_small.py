@@ -127,6 +127,9 @@ async def test_within_ends_a_call_at_its_time_limit() -> None:
         (Transient("error reserving ctr name k8s_a for id 0af: name is reserved"), True),
         (Transient("the name of the user is unknown"), False),
         (Transient("port 80 is reserved"), False),
+        # A program can have such a name; a quadratic search would take an hour.
+        pytest.param(Transient("name reserving " * 70_000), True, id="long, in order"),
+        pytest.param(Transient("name " * 200_000), False, id="long"),
     ],
 )
 def test_name_conflict_is_recognized_by_the_error(error: PykubeletError, conflict: bool) -> None:

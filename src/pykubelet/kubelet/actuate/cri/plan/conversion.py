@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from pykubelet.base.text import has_in_order
 from pykubelet.kubelet.actuate.cri_messages.labels import parse_container, parse_pod_ref
 from pykubelet.kubelet.actuate.cri_messages.signals import signal_name
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
@@ -25,8 +26,9 @@ _STATES = {
     pb.CONTAINER_EXITED: ContainerState.EXITED,
 }
 
-_INTERRUPTED = re.compile(r"context canceled|failed to start shim\b.*\bsignal: killed", re.DOTALL)
-"""End of containerd's message for a start that was cancelled, depending on how far it had come."""
+_CANCELLED = "context canceled"
+_SHIM, _KILLED = re.compile(r"failed to start shim\b"), re.compile(r"\bsignal: killed")
+"""Parts of containerd's message for a start that was cancelled, depending on how far it had come."""
 
 
 def container_state(state: int) -> ContainerState:
@@ -171,7 +173,7 @@ def was_interrupted(status: pb.ContainerStatus) -> bool:
     restarted nor failed for it: for the agent the container is still only created.
     """
     ended = status.state == pb.CONTAINER_EXITED and not status.started_at
-    return ended and _INTERRUPTED.search(status.message) is not None
+    return ended and (_CANCELLED in status.message or has_in_order(status.message, _SHIM, _KILLED))
 
 
 def _resources(status: pb.ContainerStatus) -> ContainerResources | None:
