@@ -18,6 +18,7 @@ from pykubelet.criserver import processes, programs
 from pykubelet.criserver.programs import Marks, new_marks, wait_for_former_programs
 from pykubelet.linux import procfs
 from pykubelet.linux.procfs import Membership
+from pykubelet.testing.agent import wait_for
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.wait import until
 
@@ -26,6 +27,12 @@ from pykubelet.testing.wait import until
 def _program(mark: str, *command: str) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(command or ("sleep", "60"), env={**os.environ, "PYKUBELET_CRISERVER": mark}) as process:
         try:
+            # Popen returns before the kernel has put the environment into the new program's memory.
+            wait_for(
+                lambda: bool(procfs.environment(process.pid)) or process.poll() is not None,
+                30,
+                lambda: "no environment",
+            )
             yield process
         finally:
             process.kill()
