@@ -590,7 +590,7 @@ async def test_reporter_lacks_a_node_object_that_is_the_first_or_later_than_its_
     rig = make(api)
     assert rig.reporter.lacks(core.Node())
     async with running(rig.reporter.run()):
-        await until(lambda: rig.is_ready())
+        await until(lambda: rig.is_ready() and rig.reporter.current() == rig.node)
     known = rig.reporter.current()
     assert known is not None and not rig.reporter.lacks(known)
     api.change("nodes", "n", "", spec={"unschedulable": True})
