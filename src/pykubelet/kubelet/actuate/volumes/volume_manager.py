@@ -72,7 +72,6 @@ _T = TypeVar("_T")
 _FIRST_DELAY: Final[Seconds] = 0.5
 _MAX_DELAY: Final[Seconds] = 122.0
 _SOON: Final[Seconds] = 4.0
-
 _PLUGINS: Final[Mapping[str, Plugin]] = {
     pod_volumes.EMPTY_DIR: EmptyDir(),
     "host_path": HostPath(),
@@ -323,7 +322,8 @@ class VolumeManager:
         def changed() -> list[str]:
             return [name for name, ready in checked.items() if is_changed(ready, self._path(uid, sources[name]))]
 
-        for name in await self._block(uid, changed) if checked else ():
+        # In a thread of its own: a volume may hang for one container only.
+        for name in await self._block(uid, changed, "look") if checked else ():
             del state.ready[name]
 
     async def _do_first(self, pod: Pod, jobs: dict[str, VolumeJob]) -> dict[str, str]:
@@ -384,15 +384,15 @@ class VolumeManager:
         state = self._states.get(uid)
         return state.sources.get(name) if state is not None and name in state.ready else None
 
-    async def _block(self, uid: PodUID, job: Callable[[], _T]) -> _T:
+    async def _block(self, uid: PodUID, job: Callable[[], _T], work: str = "volumes") -> _T:
         try:
-            return await self._blocking.run(_owner(uid), job)
+            return await self._blocking.run(_owner(uid, work), job)
         except (PykubeletError, OSError) as error:
             raise VolumeError("", f"volumes of pod {uid}: {error}") from error
 
 
-def _owner(uid: PodUID) -> str:
-    return f"pod/{uid}/volumes"
+def _owner(uid: PodUID, work: str = "volumes") -> str:
+    return f"pod/{uid}/{work}"
 
 
 def _attributes(source: Source) -> VolumeAttributes:

@@ -131,6 +131,27 @@ async def test_volumes_of_others_are_not_looked_at_again(kit: Kit, monkeypatch: 
     await kit.mount(pod)
 
 
+async def test_volume_that_hangs_for_one_container_keeps_none_of_the_others_from_its_restart(kit: Kit) -> None:
+    """A subPath on a file server that does not respond; each pod has a token that is looked at in each sync."""
+    pod = pod_with(EMPTY, {"name": "server", "hostPath": {"path": "/srv"}})
+    await kit.mount(pod)
+    hangs, answers = threading.Event(), threading.Event()
+
+    def bind() -> None:
+        hangs.set()
+        answers.wait()
+
+    binding = asyncio.create_task(kit.manager._block(UID, bind))
+    try:
+        await until(hangs.is_set)
+        synced = asyncio.create_task(kit.mount(pod))
+        await until(synced.done)
+        await synced
+    finally:
+        answers.set()
+        await binding
+
+
 async def test_pod_of_many_volumes_leaves_other_tasks_their_turn(kit: Kit) -> None:
     """A pod of 1 MiB can have 30,000, each of 1 MiB; the files are computed in the event loop."""
     volumes: list[Fields] = [{"name": f"v{number}", "configMap": {"name": "cm"}} for number in range(200)]
