@@ -4,6 +4,9 @@ With ``--clock-jumps`` the wall clock of the agents and runtime servers that tes
 hour fast, an hour slow, then correct. All tests must still pass, for example:
 ``pytest tests/integration/test_restarts.py --runtime=criserver --clock-jumps``. The clocks of the tests, of containerd
 and of a runtime server that the agent starts by itself do not change.
+
+With ``--late-io`` the event loops of the tests learn late, and in another order, of what is ready: a test that fails
+now and then on a busy machine mostly does so then. ``--seed`` repeats a run as far as threads allow.
 """
 
 import asyncio
@@ -27,6 +30,7 @@ from pykubelet.linux.filesystems.mountinfo import mounts_below
 from pykubelet.linux.filesystems.mounts import unmount_all_under
 from pykubelet.testing.agent import AgentProcess
 from pykubelet.testing.isolation import Isolation, claim
+from pykubelet.testing.late_io import late_io
 from pykubelet.testing.leakcheck import Kind, Scope, snapshot
 from pykubelet.testing.nodetraces import NodeTraces
 from pykubelet.testing.ociimage import ImageSpec
@@ -175,6 +179,13 @@ def _open_descriptors() -> Counter[str]:
     return Counter({name: count for name, count in found.items() if name not in _OF_GRPC})
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Run the tests with late event loops if that is asked for."""
+    with late_io(_seed(session.config)) if session.config.getoption("--late-io") else nullcontext():
+        return (yield)
+
+
 @pytest.fixture(scope="session")
 def isolation(request: pytest.FixtureRequest) -> Iterator[Isolation]:
     """Names, directory and addresses of this session; leftovers of sessions that were killed are removed first."""
@@ -193,6 +204,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=2, help="steps at which the tests of sudden ends kill, per test")
     parser.addoption("--disconnects", type=int, default=200, help="clients of streams that vanish, in their test")
     parser.addoption("--clock-jumps", action="store_true", help="let the daemons' wall clock jump by an hour")
+    parser.addoption("--late-io", action="store_true", help="let event loops learn late of what is ready")
     parser.addoption("--seed", type=int, help="the chance of tests that draw lots; a failing one tells which it had")
 
 
@@ -221,7 +233,11 @@ def disconnects(request: pytest.FixtureRequest) -> int:
 @pytest.fixture(scope="session")
 def seed(request: pytest.FixtureRequest) -> int:
     """Seed of randomized tests."""
-    given = request.config.getoption("--seed")
+    return _seed(request.config)
+
+
+def _seed(config: pytest.Config) -> int:
+    given = config.getoption("--seed")
     return random.randrange(1 << 32) if given is None else int(given)
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -318,12 +318,20 @@ async def test_probes_do_not_wait_for_each_other(handlers: ProbeHandlers) -> Non
 
 @asynccontextmanager
 async def listening(host: str = "127.0.0.1") -> AsyncIterator[int]:
-    def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.close()
+    """A server that closes each connection at once; of those that come late, none outlives it."""
 
-    handler: Callable[[asyncio.StreamReader, asyncio.StreamWriter], None] = close
-    async with await asyncio.start_server(handler, host, 0) as server:
-        yield server.sockets[0].getsockname()[1]
+    def close() -> None:
+        with suppress(OSError):
+            server.accept()[0].close()
+
+    loop = asyncio.get_running_loop()
+    with socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as server:
+        server.setblocking(False)
+        loop.add_reader(server, close)
+        try:
+            yield server.getsockname()[1]
+        finally:
+            loop.remove_reader(server)
 
 
 def _has_ipv6() -> bool:
