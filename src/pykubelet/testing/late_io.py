@@ -27,9 +27,9 @@ def late_io(seed: int) -> Iterator[None]:
     for up to 2 ms first. Loops that exist already see the threads late, but not the descriptors.
     """
     chance = random.Random(seed)
-    selector, hand_over = selectors.DefaultSelector, asyncio.BaseEventLoop.call_soon_threadsafe
+    make, hand_over = asyncio.SelectorEventLoop.__init__, asyncio.BaseEventLoop.call_soon_threadsafe
 
-    class Late(selector):  # type: ignore[misc,valid-type]  # chosen for the system when selectors is imported
+    class Late(selectors.EpollSelector):
         """A selector that keeps some of the ready descriptors for later rounds."""
 
         def __init__(self) -> None:
@@ -51,17 +51,20 @@ def late_io(seed: int) -> Iterator[None]:
             self._held[descriptor] = rounds + 1
             return True
 
-    def late(
+    def make_late(loop: asyncio.SelectorEventLoop, selector: selectors.BaseSelector | None = None) -> None:
+        make(loop, selector or Late())
+
+    def hand_over_late(
         loop: asyncio.BaseEventLoop, callback: Callable[..., object], *args: Any, **options: Any
     ) -> asyncio.Handle:
         if threading.get_ident() != getattr(loop, "_thread_id", None):
             time.sleep(_LATE_SECONDS * chance.random())
         return hand_over(loop, callback, *args, **options)
 
-    selectors.DefaultSelector = Late  # type: ignore[misc]
-    asyncio.BaseEventLoop.call_soon_threadsafe = late  # type: ignore[assignment,method-assign]
+    asyncio.SelectorEventLoop.__init__ = make_late  # type: ignore[assignment,method-assign]
+    asyncio.BaseEventLoop.call_soon_threadsafe = hand_over_late  # type: ignore[assignment,method-assign]
     try:
         yield
     finally:
-        selectors.DefaultSelector = selector  # type: ignore[misc]
+        asyncio.SelectorEventLoop.__init__ = make  # type: ignore[method-assign]
         asyncio.BaseEventLoop.call_soon_threadsafe = hand_over  # type: ignore[method-assign]
