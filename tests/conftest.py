@@ -6,7 +6,7 @@ hour fast, an hour slow, then correct. All tests must still pass, for example:
 and of a runtime server that the agent starts by itself do not change.
 
 With ``--late-io`` the event loops of the tests learn late, and in another order, of what is ready: a test that fails
-now and then on a busy machine mostly does so then. ``--seed`` repeats a run as far as threads allow.
+now and then on a busy machine mostly does so then. ``--seed=N`` makes a run repeatable as far as threads allow.
 """
 
 import asyncio
